@@ -76,9 +76,13 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
+    before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    for size in given.sizes:
-        print(compare(size, given.samples, given.blocks), flush=True)
+    try:
+        for size in given.sizes:
+            print(compare(size, given.samples, given.blocks), flush=True)
+    finally:
+        torch.set_default_dtype(before)
 
 
 if __name__ == "__main__":

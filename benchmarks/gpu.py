@@ -56,7 +56,7 @@ class Lent:
         return next((1e12 * p for known, p in target.PEAKS.items() if known in name), None)
 
 
-def told_apart(domains: int, vocabulary: int, tokens: int) -> TokenStore:
+def distinct_domains(domains: int, vocabulary: int, tokens: int) -> TokenStore:
     """Returns random tokens of domains whose tokens have other frequencies, in memory."""
     store = random_store(domains, vocabulary, tokens)
     train: dict[str, np.ndarray] = {}
@@ -71,7 +71,7 @@ def told_apart(domains: int, vocabulary: int, tokens: int) -> TokenStore:
 
 def matched(device: str, steps: int) -> tuple[list[float], Matching]:
     """Returns a proxy's training losses on a device, in float32, and the evidence of its rounds."""
-    store = told_apart(5, 512, 40_000)
+    store = distinct_domains(5, 512, 40_000)
     shares = {store.names[0]: 0.5, store.names[2]: 0.3, store.names[4]: 0.2}
     config = MatchingConfig(steps=steps, rounds=2, round_sequences=32)
     measured = config.measured_sequences(len(store.names))

@@ -86,7 +86,8 @@ def main() -> None:
     q = fit(*data).posterior(features_of(*data))
     print(q.mean)
     found = {"guide": q.sample((2000,))[:, 2, ~ABSENT[2]], "NUTS": by_nuts(*data, region=2)}
-    draws = [arviz.from_dict({"gates": values[None].numpy()}) for values in found.values()]
+    named = {"dims": {"gates": ["expert"]}, "coords": {"expert": torch.arange(4)[~ABSENT[2]]}}
+    draws = [arviz.from_dict({"gates": x[None].numpy()}, **named) for x in found.values()]
     axes = arviz.plot_forest(draws, model_names=list(found), combined=True, figsize=(7, 3.5))
     axes[0].plot(GATES[2, ~ABSENT[2]].flip(0), axes[0].get_yticks(), "k|", ms=25)
     axes[0].set_title("Gates of the third region: 94 % intervals, and the true ones")

@@ -70,6 +70,7 @@ def main() -> None:
     found = {"guide": q.sample((2000,)), "NUTS": by_nuts(COUNTS)}
     data = [arviz.from_dict({"shares": draws[None].numpy()}) for draws in found.values()]
     axes = arviz.plot_forest(data, model_names=list(found), combined=True, figsize=(7, 8))
+    axes[0].get_legend().set(loc="upper left", bbox_to_anchor=(1, 1))
     axes[0].set_title("Shares [group, part]: 94 % intervals")
     axes[0].figure.savefig("groups.png", bbox_inches="tight")
 

@@ -92,6 +92,7 @@ def main() -> None:
     found = {"guide": drawn, "NUTS": by_nuts(some, topics)}
     data = [arviz.from_dict({"shares": draws[None].numpy()}) for draws in found.values()]
     axes = arviz.plot_forest(data, model_names=list(found), combined=True, figsize=(7, 7))
+    axes[0].get_legend().set(loc="upper left", bbox_to_anchor=(1, 1))
     axes[0].set_title("Shares [section, topic]: 94 % intervals")
     axes[0].figure.savefig("topics.png", bbox_inches="tight")
 

@@ -11,7 +11,7 @@ import torch
 from plants import draw_plant
 from torch import Tensor
 
-from bydore_pyro.core import Matching, MeasuredRound, Metric, Sample, match, measured_round
+from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, match, round_evidence
 
 KINDS = ("prior", "sparse")
 REGIMES = ("same documents", "other documents")
@@ -65,11 +65,11 @@ class Round:
     """
 
     measured: Sequence[Sample]
-    base: MeasuredRound
+    base: RoundEvidence
     means: Tensor
     pools: Mapping[str, Sequence[Sample]]
 
-    def of_target(self, regime: str, chosen: Sequence[np.ndarray]) -> MeasuredRound:
+    def of_target(self, regime: str, chosen: Sequence[np.ndarray]) -> RoundEvidence:
         """Returns the round of another validation set: of every domain, rows of its pool."""
         target = chosen_of(self.pools[regime], chosen)
         mean = target.gradients.mean(0)
@@ -130,7 +130,7 @@ def split(checkpoints: Sequence[Pools], each: int, kept: int, seed: int) -> list
         rounds.append(
             Round(
                 measured=measured,
-                base=measured_round(measured, same[0]),
+                base=round_evidence(measured, same[0]),
                 means=torch.stack([one.gradients.mean(0) for one in measured]),
                 pools=dict(zip(REGIMES, (same, other), strict=True)),
             )
@@ -228,7 +228,7 @@ def by_sequence(found: Matching) -> Matching:
     )
 
 
-def about_own_domain(measured: MeasuredRound, domain: Tensor) -> MeasuredRound:
+def about_own_domain(measured: RoundEvidence, domain: Tensor) -> RoundEvidence:
     """The round without the scatter between domains of the target's sequences, its mean kept."""
     products = measured.held_out.double()
     domain = torch.unique(domain, return_inverse=True)[1]

@@ -23,7 +23,7 @@ from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import (
     Cost,
     Proxy,
-    kept_on_signal,
+    kept_when_stopped,
     number_of_processes,
     train_on_mixture,
 )
@@ -181,7 +181,7 @@ def fresh_model(
         check: Callable[[], None] = lambda: None  # noqa: E731
         if known is not None:
             unfinished = known.absolute().with_name(f"unfinished-{content_hash(label)[:12]}")
-            check = stack.enter_context(kept_on_signal(unfinished, belongs, proxy, domains))
+            check = stack.enter_context(kept_when_stopped(unfinished, belongs, proxy, domains))
         training = train_on_mixture(
             domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
         )

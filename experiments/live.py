@@ -143,8 +143,8 @@ def mixtures_of(
         results = json.loads(Path(options.live.compared).read_text(encoding="utf-8"))
         known = results["targets"].get(name, {"methods": {}})["methods"].get("bydore")
         if known is None:
-            told = f"Expected a search for '{name}' in {options.live.compared}, found none"
-            raise DataError(told)
+            message = f"Expected a search for '{name}' in {options.live.compared}, found none"
+            raise DataError(message)
         rounds = [one["weights"] for one in known["details"]["matching"]["rounds"]]
         found = known["weights"]
     mixtures: dict[str, Mapping[str, float]] = {SEARCHED: found}
@@ -244,7 +244,7 @@ def one_model(
         if follower is not None:
             owners = np.repeat(np.arange(len(counts)), counts)
             summed = np.bincount(owners, losses, minlength=len(counts))
-            follower.told(counts, np.where(counts > 0, summed / np.maximum(counts, 1), np.nan))
+            follower.observe(counts, np.where(counts > 0, summed / np.maximum(counts, 1), np.nan))
         if first is not None and mixture.due(step) and step < steps:
             mixture.measure(proxy.model, step)
     most = JUDGED * options.run.validation_sequences
@@ -289,7 +289,7 @@ def table_of(targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     rows.append(["mean of the targets", "", *(mean_of(above[label]) for label in others), ""])
     header = ["target (seeds)", first, *(f"less {label}" for label in others), "measuring"]
     every = [
-        [name, str(seed), *(told(model, label) for label in (first, *others))]
+        [name, str(seed), *(line_of(model, label) for label in (first, *others))]
         for name, models in targets.items()
         for seed, model in enumerate(models)
     ]
@@ -300,7 +300,7 @@ def table_of(targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     )
 
 
-def told(model: Mapping[str, Any], label: str) -> str:
+def line_of(model: Mapping[str, Any], label: str) -> str:
     """Returns a model's loss as text; nothing where it was not trained."""
     return f"{model[label]['loss']:.3f}" if label in model else ""
 

@@ -27,7 +27,7 @@ class Odm:
         self._warmup = max(1, steps // 100)
         self._reward = np.zeros(len(start))
 
-    def told(self, counts: np.ndarray, losses: np.ndarray) -> None:
+    def observe(self, counts: np.ndarray, losses: np.ndarray) -> None:
         """Is given a step's sequences ``(K,)`` and mean losses by domain ``(K,)``, NaN without."""
         self._step += 1
         seen, size = counts > 0, len(counts)
@@ -66,8 +66,8 @@ class Ado:
         self._laws: list[tuple[float, float, float]] = []
         self._credit, self._mean, self._step = start, start, 0
 
-    def told(self, counts: np.ndarray, losses: np.ndarray) -> None:
-        """As `Odm.told`."""
+    def observe(self, counts: np.ndarray, losses: np.ndarray) -> None:
+        """As `Odm.observe`."""
         self._step += 1
         self._read += counts
         for k in np.flatnonzero(counts):

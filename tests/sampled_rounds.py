@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.matching import MeasuredRound, Sample, measured_round
+from bydore_pyro.core.matching import RoundEvidence, Sample, round_evidence
 
 SIZE = 24
 SHARES = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
@@ -26,7 +26,7 @@ def sample(mean: Tensor, count: int, seed: int, *, effect: float = 0.0, each: in
 
 def a_round(
     means: Tensor, shares: Tensor, seed: int, *, count: int = 12, effect: float = 0.0, each: int = 1
-) -> MeasuredRound:
+) -> RoundEvidence:
     options = {"effect": effect, "each": each}
     domains = [sample(m, count, 100 * seed + k, **options) for k, m in enumerate(means)]
-    return measured_round(domains, sample(shares @ means, 4 * count, 100 * seed + 99, **options))
+    return round_evidence(domains, sample(shares @ means, 4 * count, 100 * seed + 99, **options))

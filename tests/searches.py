@@ -12,8 +12,8 @@ from bydore_pyro.algorithm1.search import LinearSearch, StepRecord
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.config import MatchingConfig
+from bydore_pyro.measure.measured_steps import measured_training
 from bydore_pyro.measure.measurement import Measurement
-from bydore_pyro.measure.training import measured_training
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bydore_pyro.core.matching import Sample, measured_round
+from bydore_pyro.core.matching import Sample, round_evidence
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import calibration_targets as targets
@@ -43,7 +43,7 @@ def test_a_target_is_what_a_round_would_measure(rounds: list[targets.Round]) -> 
     chosen = [np.array([0, 3]), np.array([], int), np.array([5])]
     for regime in targets.REGIMES:
         target = targets.chosen_of(rounds[1].pools[regime], chosen)
-        expected = measured_round(rounds[1].measured, target)
+        expected = round_evidence(rounds[1].measured, target)
         found = rounds[1].of_target(regime, chosen)
         for one, other in zip(found.products, expected.products, strict=True):
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)

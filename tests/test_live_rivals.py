@@ -18,14 +18,14 @@ def test_odm_goes_to_what_is_hard_and_explores() -> None:
     """One step by the paper: a reward of loss / weight, smoothed, then Exp3's shares."""
     rule = Odm(EQUAL, 100)
     losses = np.array([1.0, 2.0, 3.0, np.nan])
-    rule.told(COUNTS, losses)
+    rule.observe(COUNTS, losses)
     explored = [min(0.25, np.sqrt(np.log(4) / (4 * step))) for step in (1, 2)]
     reward = 0.1 * np.array([4.0, 8.0, 12.0, 0.0])
     share = np.exp(explored[0] * reward)
     expected = (1 - 4 * explored[1]) * share / share.sum() + explored[1]
     np.testing.assert_allclose(rule.weights, expected)
     for _ in range(300):
-        rule.told(COUNTS, losses)
+        rule.observe(COUNTS, losses)
     assert rule.weights.argmax() == 2
     assert rule.weights.min() > 0.02
     assert abs(rule.weights.sum() - 1) < 1e-9
@@ -39,7 +39,7 @@ def test_ado_finds_the_law_and_prefers_what_is_learned_fastest() -> None:
     for step in range(1, 101):
         read = 2.0 * step
         fast, slow = 2 + 4 * read**-0.5, 4 - 0.001 * step
-        rule.told(COUNTS, np.array([fast, slow, slow, np.nan]))
+        rule.observe(COUNTS, np.array([fast, slow, slow, np.nan]))
         if step < 5:
             np.testing.assert_array_equal(rule.weights, EQUAL)
     assert rule.weights.argmax() == 0

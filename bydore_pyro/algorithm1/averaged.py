@@ -1,4 +1,4 @@
-"""What a search by linear evidence found: the average of its posteriors over the later steps."""
+"""The result of a search by linear evidence: the average of its posteriors over the later steps."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
 
 
 def search_guide_fit(state: LinearSearch) -> GuideFit:
-    """Weighs the last guide of a search by linear evidence by its model.
+    """Compares the last guide of a search by linear evidence with its model.
 
     The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
     answers to the weights, which the frozen model cannot know.

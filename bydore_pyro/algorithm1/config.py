@@ -58,6 +58,6 @@ class LinearConfig(Checked):
     )
 
     def guide_decay(self, steps: int) -> float:
-        """Returns the factor of the guide's step sizes, an update, > 0, in a search of so many
+        """Returns the factor of the guide's step sizes at each update, > 0, in a search of `steps`
         steps, more than `guide_warmup`."""
         return float(GUIDE_DECAY ** (1 / (steps - self.guide_warmup)))

@@ -39,7 +39,7 @@ class Weights:
 
 
 class WeightsLearner(Protocol):
-    """What learns weights from losses and hypergradients, beside a posterior a point."""
+    """Learns weights from losses and hypergradients, as a posterior or as a point."""
 
     def draw(self, signals: Tensor) -> Weights:
         """Returns its belief."""

@@ -39,7 +39,7 @@ SIGNAL_AVERAGE = 0.9  # decay of the running average of the signals
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """What one step saw and did; arrays are ``(K,)``, losses in nats per token."""
+    """The record of one step; arrays are ``(K,)``, losses in nats per token."""
 
     weights: np.ndarray  # that the batch was built from
     mean: np.ndarray  # E_q[w]
@@ -98,7 +98,7 @@ class LinearSearch:
         seed: int = 0,
         learner: WeightsLearner | None = None,
     ) -> LinearSearch:
-        """Returns a search before its first step; its learner is the posterior when None.
+        """Returns a search before its first step; without a `learner` it learns the posterior.
 
         Raises:
             ValueError: When `guide_warmup` leaves no step.
@@ -126,7 +126,7 @@ class LinearSearch:
         return self.records[int(len(self.records) * AVERAGE_FROM) :]
 
     def content(self) -> dict[str, Any]:
-        """Returns what the next step depends on, and the steps before it; for a checkpoint."""
+        """Returns the steps so far and the state that the next one depends on, for a checkpoint."""
         names = [one.name for one in fields(StepRecord)]
         return {
             **proxy_content(self.proxy, self.domains),

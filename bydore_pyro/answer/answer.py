@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHAINS", "Answer", "answer_of", "candidate", "inference_data"]
 
-CHAINS = 4  # that draws are told as
+CHAINS = 4  # that draws are written as
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
 MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
@@ -121,7 +121,7 @@ def inference_data(answer: Answer) -> arviz.InferenceData:
     """Returns an answer's draws for ArviZ, a group `posterior` (chain, draw, domain).
 
     The chains are four groups of a hundred short ones each, one behind the other. All of a group
-    begin at one place, so `arviz.rhat` tells whether the groups have forgotten it. Attributes tell
+    begin at one place, so `arviz.rhat` shows whether the groups have forgotten it. Attributes say
     whether they did (`settled`, `nested_rhat`), and the k-hat of the guide.
     """
     import arviz

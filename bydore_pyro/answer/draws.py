@@ -1,4 +1,4 @@
-"""Draws of weights: their centre, their intervals, and the mixture that tells both."""
+"""Draws of weights: their centre, their intervals, and the mixture that has both."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["centre_of", "interval_of_draws", "mixture_of_draws", "to_the_bounds"
 
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
-    """Returns highest-density intervals of weights ``(K, 2)``, of draws ``(D, K)``.
+    """Returns the highest-density intervals ``(K, 2)`` of draws of weights ``(D, K)``.
 
-    They begin with 0 or end with 1 where they end with the outermost draw (`to_the_bounds`). It is
-    the one rule by which an interval of a weight is told.
+    They begin with 0 or end with 1 where they end with the outermost draw (`to_the_bounds`). All
+    intervals of weights follow this rule.
     """
     import arviz
 
@@ -42,7 +42,7 @@ def centre_of(draws: Tensor, lengths: Tensor | None = None) -> Tensor:
 
 
 def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixture:
-    """Returns weights with the spread of their draws, and intervals that hold the weights.
+    """Returns weights with the spread of their draws and intervals that hold the weights.
 
     Args:
         draws: Weights ``(D, K)``.
@@ -97,7 +97,7 @@ def _sums(
 
 
 def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Takes highest-density intervals of weights to 0 or 1 where they end with the outermost draw.
+    """Extends highest-density intervals of weights to 0 or 1 if they end with the outermost draw.
 
     There the density is highest at the bound, so that the interval begins with the bound; that no
     draw is exactly 0 says nothing against a weight of 0. A bound that is further than the interval

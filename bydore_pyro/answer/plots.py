@@ -66,17 +66,17 @@ def plot_weights(mixture: Mixture) -> Figure:
         colour = colours[row.name] if single else SUM
         total = sum(mixture.weights[k] for k in row.places)
         free = mixture.free_weights and sum(mixture.free_weights[k] for k in row.places)
-        told = f"{visible(row.name)}: {total:.4f}"
-        told += "" if free is None else f", free of caps {free:.4f}"
-        told += "" if ends is None else f", {interval} {ends[0]:.4f} to {ends[1]:.4f}"
+        caption = f"{visible(row.name)}: {total:.4f}"
+        caption += "" if free is None else f", free of caps {free:.4f}"
+        caption += "" if ends is None else f", {interval} {ends[0]:.4f} to {ends[1]:.4f}"
         if ends is not None:
-            axes.plot(ends, [height] * 2, color=colour, gid=told, linewidth=5, alpha=0.5,
+            axes.plot(ends, [height] * 2, color=colour, gid=caption, linewidth=5, alpha=0.5,
                       solid_capstyle="butt")  # fmt: skip
         for values, face in ((free, "white"), (total, colour)):
             if values is not None:
-                axes.plot(values, height, "o" if single else "s", color=colour, gid=told,
+                axes.plot(values, height, "o" if single else "s", color=colour, gid=caption,
                           markersize=6, markerfacecolor=face)  # fmt: skip
-        label.set(gid=told, fontweight="normal" if single else "bold")
+        label.set(gid=caption, fontweight="normal" if single else "bold")
         if row.kind != "rest":
             most = max(most, total, free or 0.0, *(ends or ()))
     axes.axvline(1 / len(names), color="0.6", linestyle=":", zorder=0)
@@ -84,7 +84,7 @@ def plot_weights(mixture: Mixture) -> Figure:
     right = min(1.01, 1.05 * most)
     axes.set_xlim(-0.01 * most, right)
     if total > right:  # the rest, drawn last, which would make all others small
-        axes.text(right, height, f"{total:.2f} ▶", ha="right", va="center", color=SUM, gid=told)
+        axes.text(right, height, f"{total:.2f} ▶", ha="right", va="center", color=SUM, gid=caption)
     axes.set_xlabel("weight, share of training tokens")
     intervals = "" if mixture.hdi is None else f", with {interval}s"
     signs = ["dotted: equal shares"]

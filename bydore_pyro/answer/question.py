@@ -1,4 +1,4 @@
-"""What weights are wanted for: domains, caps, and a run in which text may run out."""
+"""The question that an answer answers: domains, caps, and a run in which text may run out."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class RunLength:
     before: Tensor
 
     def effective(self, weights: Tensor) -> Tensor:
-        """Returns what weights ``(..., K)`` amount to in fresh text."""
+        """Returns the shares of fresh text that weights ``(..., K)`` amount to."""
         given = self.rates, self.repetition_constant
         return effective_shares(self.before + weights, *given) - effective_shares(
             self.before, *given
         )
 
     def repeats(self, weights: Tensor) -> bool:
-        """Whether a run on weights ``(..., K)`` reads any text twice, or again."""
+        """Whether a run on weights ``(..., K)`` reads any text that was read before."""
         again = (self.before + weights) * self.rates > 1
         return bool((again & (weights > 0)).any())
 
     def note(self) -> str:
-        """Returns what the weights are for, in words."""
-        told = (
+        """Returns in words what the weights are for."""
+        text = (
             f"The weights are for a run of {self.tokens:,.0f} tokens, in which text that is read "
             f"again teaches less, by a repetition constant of {self.repetition_constant:g}"
         )
         if self.repetition_constant == PROXY_CONSTANT:
-            told += ", a small proxy's; for a model of billions of parameters it is about 15"
-        return f"{told}."
+            text += ", a small proxy's; for a model of billions of parameters it is about 15"
+        return f"{text}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What weights are wanted for.
+    """The domains, the caps and the run that weights are wanted for.
 
     Attributes:
         names: The domains, ``K`` of them, in the order of the evidence.

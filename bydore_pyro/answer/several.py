@@ -1,4 +1,4 @@
-"""Several targets, or a given mixture: what a mixture leaves of what the best one explains."""
+"""One mixture for several targets, and how far a mixture falls short of the best one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compromise(answers: Sequence[Answer]) -> Tensor:
 
 
 def shortfall(answer: Answer, weights: Tensor) -> tuple[float, float, float]:
-    """Returns which share in [0, 1] a mixture leaves of what the best one explains of a target.
+    """Returns the share in [0, 1] of the best mixture's match with a target that a mixture loses.
 
     Args:
         answer: For the target.

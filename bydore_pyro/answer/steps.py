@@ -50,19 +50,19 @@ class TriedSteps:
         return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
 
     def note(self) -> str:
-        """Returns what the trials found, in words."""
+        """Returns in words what the trials found."""
         rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
-        told = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
+        results = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
         return (
             f"Trial runs of {self.steps} steps weighed the lengths of the step. Their losses on "
             "the target, in nats per token, by the length as a share of the match's, and the "
-            f"probability that it is the best: {told}."
+            f"probability that it is the best: {results}."
         )
 
 
 def next_length(lengths: list[float], losses: list[float]) -> float:
-    """Returns the next length to try, a share of the match's in (0, 1]: between the best and the
-    better one beside it, or half of the smallest where that is the best."""
+    """Returns the next length to try, a share of the match's in (0, 1]: between the best one and
+    its better neighbour, or half of the smallest where that is the best."""
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     at = min(range(len(order)), key=lambda place: losses[order[place]])
     if at == 0:

@@ -1,4 +1,4 @@
-"""``bydore ask``: questions to a search that has been made."""
+"""``bydore ask``: questions to a finished search."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _write(
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if asked.anew:
         print(f"Measured anew, because the search did not know their text: {listed(asked.anew)}")
-    print(_told(mixtures, content))
+    print(_as_text(mixtures, content))
     print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
 
 
@@ -155,8 +155,8 @@ def _of_target(one: Answer, domains: Domains, judged: Sequence[float] | None) ->
     return content
 
 
-def _told(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
-    """Returns the weights as a table, the largest first, and what is left unexplained."""
+def _as_text(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
+    """Returns the weights as a table, the largest first, and what they leave unexplained."""
     import pandas
 
     from bydore_pyro.mixture import interval_of, shown_rows
@@ -185,10 +185,10 @@ def _told(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
         lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
         if lost := of.get("mixture_leaves"):
             lines.append(
-                f"{name}: the mixture that was given leaves {lost['median']:.0%} of the rest "
+                f"{name}: the given mixture loses {lost['median']:.0%} of the rest "
                 f"({lost['low']:.0%} to {lost['high']:.0%})"
             )
     if "compromise" in content:
-        told = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
-        lines.append(f"The compromise leaves, of what each target's own mixture explains: {told}")
+        shares = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
+        lines.append(f"The compromise loses of what each target's own mixture explains: {shares}")
     return "\n".join(lines)

@@ -71,7 +71,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
 
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
-    """Scores, keeps every task that is done in a file beside the scores', and writes the scores."""
+    """Scores the model; keeps every finished task in a file beside the scores, then writes them."""
     unfinished = out.with_name(f"{out.stem}.unfinished{out.suffix}")
     made_by = provenance(("lm-eval", "accelerate"))
     data = Path(config.data_dir) if config.data_dir else None
@@ -103,7 +103,7 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
 
 
 def _kept(unfinished: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what an evaluation that was stopped has left in a file, nothing without one.
+    """Returns the finished tasks of an evaluation that was stopped, none without a file.
 
     Raises:
         RunFolderError: When the file is not of this very evaluation.

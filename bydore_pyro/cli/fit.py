@@ -192,8 +192,8 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
             tell(f"without effect beside --runs: --{field.name}")
     table = read_runs(runs)
     metrics = metric_shares(table, asked.target or [])
-    table, told = directed(table, metrics, asked.maximize or [], asked.minimize or [])
-    for line in told:
+    table, remarks = directed(table, metrics, asked.maximize or [], asked.minimize or [])
+    for line in remarks:
         tell(line)
     tokens = domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
@@ -210,8 +210,8 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     found = Fit(mixture=mixture, details=details)
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
-    if told:  # of what the losses are
-        notes = (*found.mixture.notes, *(f"Metrics {line}." for line in told))
+    if remarks:  # of what the losses are
+        notes = (*found.mixture.notes, *(f"Metrics {line}." for line in remarks))
         found = replace(found, mixture=replace(found.mixture, notes=notes))
     epochs = {}
     if tokens is not None and run.target_tokens is not None:
@@ -246,8 +246,8 @@ def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     found = numbers_of(Path(place))
     missing = sorted(set(table.domains) - set(found))
     if missing or not any(found.values()):
-        told = f"none for '{missing[0]}'" if missing else "none"
-        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {told}")
+        lacking = f"none for '{missing[0]}'" if missing else "none"
+        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {lacking}")
     return np.array([found[name] for name in table.domains])
 
 
@@ -255,7 +255,7 @@ def caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
     """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
 
     Raises:
-        DataError: When the run's length is not told, or the domains hold too little for it.
+        DataError: Without the run's length, or when the domains hold too little for it.
     """
     run = options.run
     if run.max_epochs is None:
@@ -279,7 +279,7 @@ def _write_fit(
     cost: Cost,
     epochs: Mapping[str, float] | None,
 ) -> None:
-    """Writes mixture, metrics, trajectory, draws; what a search left stays in its own folder."""
+    """Writes mixture, metrics, trajectory and draws; files of a search stay in its own folder."""
     path = found.trajectory
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if path is not None:

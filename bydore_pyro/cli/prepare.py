@@ -48,7 +48,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(Checked):
-    """What is prepared, and where it goes."""
+    """The text to prepare, and the place of the store."""
 
     data: str = option(
         MISSING,
@@ -139,13 +139,13 @@ def store_table(store: TokenStore) -> str:
     names = [f"{visible(row.label):<{width}}" for row in rows]
     sums = {key: [sum(own[k] for k in row.places) for row in rows] for key, own in columns.items()}
     counts = pandas.DataFrame(sums, names).map("{:,}".format)
-    sampled = [_told(store.in_all(row.name)) if row.kind == "domain" else "" for row in rows]
+    sampled = [_estimate(store.in_all(row.name)) if row.kind == "domain" else "" for row in rows]
     if any(sampled):
         counts.insert(1, "in all, about", sampled)
     return counts.to_string()
 
 
-def _told(size: dict[str, Any] | None) -> str:
+def _estimate(size: dict[str, Any] | None) -> str:
     """The estimated tokens of a domain and their standard error."""
     if size is None:
         return ""

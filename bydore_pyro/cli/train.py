@@ -51,7 +51,7 @@ SMOKE = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Checked):
-    """What is trained, on what, and where it goes.
+    """What to train, on what text, and where it goes.
 
     Raises:
         ValueError: When `live` or `validation` is given without the other.
@@ -142,7 +142,7 @@ def _settled(given: TrainConfig) -> TrainConfig:
     if given.live and level is None and _tried(Path(given.mixture)):
         level = 1.0
         tell(
-            f"trial runs chose the weights of {given.mixture}: they stay, and rounds only tell "
+            f"trial runs chose the weights of {given.mixture}: they stay, and rounds only report "
             "(--live_level)"
         )
     more: dict[str, Any] = {
@@ -157,10 +157,10 @@ def _tried(mixture: Path) -> bool:
     """Whether the search that found a mixture chose it by trial runs."""
     folder = mixture.parent if mixture.name == "mixture.json" else mixture
     try:
-        told = read_as(Metrics, folder / "metrics.json")
+        record = read_as(Metrics, folder / "metrics.json")
     except (OSError, ValueError):
         return False
-    return bool(told.trials.tried or told.details.trials.tried)
+    return bool(record.trials.tried or record.details.trials.tried)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
@@ -215,7 +215,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         options=asdict(options),
         live=live,
     )
-    print(_told(metrics, out / "model"))
+    print(_as_text(metrics, out / "model"))
     if live is not None:
         print(f"The rounds, as a page: bydore report {shlex.quote(str(out))}")
 
@@ -231,8 +231,8 @@ def _store_of(given: TrainConfig) -> TokenStore:
     return open_shards(given.data, tokenizer=tokenizer, progress=tell)
 
 
-def _told(metrics: dict[str, Any], model: Path) -> str:
-    """Returns what a training came to as text."""
+def _as_text(metrics: dict[str, Any], model: Path) -> str:
+    """Returns the results of a training as text."""
     tokens = metrics["tokens_by_domain"]
     width = max(6, *map(len, tokens))
     lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs"]

@@ -22,12 +22,12 @@ from .law import LawDraws as LawDraws
 from .law import law_model as law_model
 from .law_runs import LawRuns as LawRuns
 from .matching import Matching as Matching
-from .matching import MeasuredRound as MeasuredRound
 from .matching import Metric as Metric
+from .matching import RoundEvidence as RoundEvidence
 from .matching import Sample as Sample
 from .matching import covariance_of as covariance_of
 from .matching import match as match
-from .matching import measured_round as measured_round
+from .matching import round_evidence as round_evidence
 from .matching import scatter_of_means as scatter_of_means
 from .metropolis import exact_draws as exact_draws
 from .model import mixture_model as mixture_model

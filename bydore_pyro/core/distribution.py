@@ -19,6 +19,7 @@ __all__ = ["GammaDirichlet"]
 NO_SHAPE = torch.Size()
 
 KL_DRAWS = 16  # of `kl_divergence`
+MODE_STEPS = 1000  # at most
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
 RANGES = {
     "shapes": (1e-100, 1e12),
@@ -163,10 +164,16 @@ class GammaDirichlet(TorchDistribution):
                 dtype counts as it.
 
         Raises:
-            ValueError: When arguments are validated and the value is not on the simplex.
+            ValueError: When arguments are validated and the value is not on the simplex, or a
+                weight is exactly 0.
         """
         if self._validate_args and not _in_transform():
             self._validate_sample(value)
+            if bool((value == 0).any()):
+                raise ValueError(
+                    "Expected weights > 0, actual 0, where the density is infinite: leave the "
+                    "component out, or give it a small weight"
+                )
         dtype = torch.promote_types(value.dtype, self.concentration.dtype)
         log_w = value.double().clamp(min=torch.finfo(dtype).tiny).log()
         return log_density(log_w, self.concentration, self.rate).to(dtype)
@@ -176,6 +183,25 @@ class GammaDirichlet(TorchDistribution):
         """Exact ``E[w]``, shape ``batch_shape + (K,)``."""
         a, b, t, weight = _nodes(self.concentration, self.rate)
         return (weight * a / (b + t)).sum(-2).to(self.concentration.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        """The weights of largest density over the log-ratios ``log w_k / w_K``, ``(..., K)``.
+
+        Over the weights the density is infinite at every face. Of a Dirichlet it is the mean. It is
+        found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``; no gradient.
+        """
+        a, b = self.concentration.detach().double(), self.rate.detach().double()
+        w = (a / b) / (a / b).sum(-1, keepdim=True)
+        for _ in range(MODE_STEPS):
+            log_w = w.log().requires_grad_()
+            with torch.enable_grad():
+                value = log_density(log_w, a, b).sum()
+            beta = torch.autograd.grad(value, log_w)[0] + 1
+            before, w = w, beta / beta.sum(-1, keepdim=True)
+            if torch.allclose(w, before, rtol=0, atol=1e-8):
+                break
+        return w.to(self.concentration.dtype)
 
     def entropy(self, num_samples: int = 1000) -> Tensor:
         """Estimates ``-E[log q(w)]``, nats, ``batch_shape``; minus infinity unless all ``a_k > 1``.

@@ -61,7 +61,7 @@ class HypergradientELBO(ELBO):
             with drawn concentrations of at least 1e-3, so that it is finite for every shape).
 
     Raises:
-        ValueError: When `num_samples` is below 1. What the loss refuses is told by
+        ValueError: When `num_samples` is below 1. What the loss refuses is described by
             `differentiable_loss`.
 
     References:
@@ -87,17 +87,17 @@ class HypergradientELBO(ELBO):
         """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant.
 
         Raises:
-            ValueError: When `linear` is missing or not of the weights' shape; when `kl_weight` is
-                not positive; of a precision that `mixture_model` refuses; of a guide without one
-                simplex, or without a covariance in closed form though there is a precision; of a
-                model whose prior of the weights is no `SparseDirichlet` and no Dirichlet, with a
-                `GammaDirichlet` guide; of a model with other latent sites, observed data or
-                factors; of a guide and a model of which one alone has a scale.
+            ValueError: When `linear` is missing, not finite or not of the weights' shape; when
+                `kl_weight` is not positive; of a precision that `mixture_model` refuses; of a guide
+                without one simplex, or without a covariance in closed form though there is a
+                precision; of a model whose prior of the weights is no `SparseDirichlet` and no
+                Dirichlet, with a `GammaDirichlet` guide; of a model with other latent sites,
+                observed data or factors; of a guide and a model of which one alone has a scale.
         """
-        if not isinstance(linear, Tensor):
+        if not isinstance(linear, Tensor) or not bool(linear.isfinite().all()):
             raise ValueError(
-                "Expected svi.step(signals, linear, ...) with the log-evidence of the weights, "
-                "linear (K,), > 0 where a weight lowers the outer loss, actual "
+                "Expected svi.step(signals, linear, ...) with the log-evidence of the weights, a "
+                "finite tensor linear (K,), > 0 where a weight lowers the outer loss, actual "
                 f"linear {linear!r}"
             )
         if not kl_weight > 0:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from bydore_pyro.core.matching import MeasuredRound, match
+from bydore_pyro.core.matching import RoundEvidence, match
 
 __all__ = ["importance_of"]
 
 
-def importance_of(rounds: Sequence[MeasuredRound]) -> list[float]:
+def importance_of(rounds: Sequence[RoundEvidence]) -> list[float]:
     """Returns what each round counts for (`match`), in (0, 1]: 1 for the newest, else ::
 
         min(1, d / D)

@@ -89,14 +89,21 @@ class MixtureGuide(AutoGuide):
         It is float64 where the network's parameters or the signals are.
 
         Raises:
-            ValueError: When the network returns one tensor.
+            ValueError: When the network returns one tensor, or numbers that `GammaDirichlet`
+                refuses, as those of a fit that diverges.
         """
         self._take_stored()
         found = self.network(signals)
         if isinstance(found, Tensor):
             raise ValueError("Expected a network that returns shape and rate, actual one tensor")
         dtype = torch.promote_types(found[0].dtype, getattr(signals, "dtype", torch.bool))
-        return GammaDirichlet(*(x.to(dtype) for x in found))
+        try:
+            return GammaDirichlet(*(x.to(dtype) for x in found))
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; where a fit diverges, lower its learning rate, or give the network "
+                "smaller features, such as logs of counts"
+            ) from error
 
     def scale_posterior(self) -> LogNormal:
         """Returns the posterior of the scale.

@@ -68,7 +68,7 @@ def guide_fit(
         seed: Of the draws.
 
     Raises:
-        ValueError: When `num_samples` is below 100 (the tail's shape could not be told), or there
+        ValueError: When `num_samples` is below 100 (the tail's shape would be unknown), or there
             is a plate, or a latent site that the other lacks.
 
     References:

@@ -32,13 +32,13 @@ from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
 
 __all__ = [
     "Matching",
-    "MeasuredRound",
     "Metric",
+    "RoundEvidence",
     "Sample",
     "covariance_of",
     "least",
     "match",
-    "measured_round",
+    "round_evidence",
     "scatter_of_means",
     "square_root",
 ]
@@ -75,7 +75,7 @@ class Metric:
     """``W^(1/2)`` with ``W = (Sigma + tau I)^-1 tau``: gradients that vary most count least.
 
     ``Sigma`` is the covariance of gradients within domains, pooled: how sequences of one kind
-    differ tells no kinds apart. Few sequences leave most of it unknown; the ridge ``tau``, a
+    differ separates no kinds. Few sequences leave most of it unknown; the ridge ``tau``, a
     multiple of the mean of the eigenvalues that are known, keeps ``W`` near ``I`` there.
 
     References:
@@ -108,7 +108,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class MeasuredRound:
+class RoundEvidence:
     """Inner products of one round, all that later steps need; ``n_k`` sequences of domain k.
 
     Attributes:
@@ -139,7 +139,7 @@ class MeasuredRound:
         return self.held_out.double().mean(0)
 
 
-def measured_round(domains: Sequence[Sample], validation: Sample) -> MeasuredRound:
+def round_evidence(domains: Sequence[Sample], validation: Sample) -> RoundEvidence:
     """Reduces gradients to the inner products of sequences with mean gradients, in float32."""
     means = torch.stack([sample.gradients.double().mean(0) for sample in domains])  # (K, S)
     target = validation.gradients.double().mean(0)
@@ -149,7 +149,7 @@ def measured_round(domains: Sequence[Sample], validation: Sample) -> MeasuredRou
         own = sample.gradients.double() @ both  # (n_k, K + 1)
         own[:, k] = _with_other_documents(sample)
         products.append(own.float())
-    return MeasuredRound(
+    return RoundEvidence(
         products=tuple(products),
         held_out=(validation.gradients.double() @ means.T).float(),
         target=_with_other_documents(validation).mean().item(),
@@ -258,11 +258,11 @@ class Matching:
         return self.optimum / self.optimum.sum()
 
 
-def match(rounds: Sequence[MeasuredRound], importance: Sequence[float] | None = None) -> Matching:
+def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = None) -> Matching:
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
-    are squared. `importance` tells what each round counts for, > 0; the same when None.
+    are squared. `importance` says what each round counts for, > 0; the same when None.
 
     Raises:
         ValueError: When there is no round, or the domains' gradients are 0 or not finite.
@@ -291,12 +291,12 @@ def match(rounds: Sequence[MeasuredRound], importance: Sequence[float] | None = 
     )
 
 
-def covariance_of(rounds: Sequence[MeasuredRound], u: Tensor) -> Tensor:
+def covariance_of(rounds: Sequence[RoundEvidence], u: Tensor) -> Tensor:
     """Returns ``B (K, K)`` of rounds at any ``u (K,)``, by document."""
     return _covariance(rounds, _shares(rounds), u, by_document=True)
 
 
-def _shares(rounds: Sequence[MeasuredRound]) -> list[float]:
+def _shares(rounds: Sequence[RoundEvidence]) -> list[float]:
     """The rounds' shares of the evidence: one over the trace of ``A`` each."""
     traces = [float(r.gram.diagonal().clamp(min=0).sum()) for r in rounds]
     if not all(0 < trace < float("inf") for trace in traces):
@@ -305,7 +305,7 @@ def _shares(rounds: Sequence[MeasuredRound]) -> list[float]:
 
 
 def _covariance(
-    rounds: Sequence[MeasuredRound], shares: Sequence[float], u: Tensor, *, by_document: bool
+    rounds: Sequence[RoundEvidence], shares: Sequence[float], u: Tensor, *, by_document: bool
 ) -> Tensor:
     """``B``: covariance of the moments ``c - A u`` at ``u``, from the scatter of the witnesses."""
     total, witnesses = scatter_of_means(

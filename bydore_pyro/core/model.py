@@ -176,7 +176,7 @@ def paired_sites(
 
     Args:
         model: Has the sites of the guide, under the same names.
-        guide: Has one site on the simplex, the weights, or tells their name by its `site`. Its site
+        guide: Has one site on the simplex, the weights, or names it by its `site`. Its site
             "scale", where it has one, is the scale.
         args: What both are called with, as `kwargs`.
 
@@ -198,7 +198,11 @@ def paired_sites(
     expected = [_simplex_site(guide, guide_trace), *([SCALE] if SCALE in guide_trace.nodes else [])]
     latent = _latent_sites(model_trace)
     if sorted(latent) != sorted(expected):
-        raise ValueError(f"Expected a model with the latent sites {expected}, actual {latent}")
+        scale = " (MixtureGuide's scale=True goes with a precision)"
+        advice = scale if SCALE in {*latent} ^ {*expected} else ""
+        raise ValueError(
+            f"Expected a model with the latent sites {expected}, actual {latent}{advice}"
+        )
     for name in model_trace.observation_nodes:
         if name != EVIDENCE or not isinstance(model_trace.nodes[name]["fn"], Unit):
             raise ValueError(

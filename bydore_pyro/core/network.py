@@ -23,7 +23,7 @@ class PriorNetwork(nn.Module):
     outweigh them, or their noise becomes jitter of the weights.
 
     A domain embedding gives each domain its identity: without it the network sees K exchangeable
-    numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
+    numbers and cannot separate domains of equal loss. For the same reason the output layer has a
     bias of its own for every domain. The output weights start at zero, so that before the first
     step every domain has the shape and the rate 1 whatever the signals.
 
@@ -124,18 +124,21 @@ class FeatureNetwork(nn.Module):
         """Maps features to Gamma shape and rate, ``(..., K)``, > 0, of the network's dtype.
 
         Raises:
-            ValueError: When the features are of another width, or NaN where they must not be.
+            ValueError: When the features are of another width, or where K is fixed, not finite.
         """
         width = self.project.in_features
         shape = tuple(getattr(features, "shape", ()))
         if shape[-1:] != (width,) or len(shape) < self.event_dim:
             expected = f"(..., {'' if self.num_components else 'K, '}{width})"
-            raise ValueError(f"Expected features {expected}, actual {shape or features}")
+            raise ValueError(
+                f"Expected features {expected} as the guide's first argument, "
+                f"actual {shape or features}"
+            )
         features = features.to(self.embedding.dtype)
         absent = features.isnan().any(-1)
-        if self.num_components and bool(absent.any()):
+        if self.num_components and not bool(features.isfinite().all()):
             raise ValueError(
-                "Expected features without NaN, which only components of their own can be"
+                "Expected finite features; only where components have their own can these be NaN"
             )
         features = features.nan_to_num()
         direct = self.direct(features)

@@ -72,7 +72,7 @@ class Build:
         cap: As for `documents_of`.
 
     Attributes:
-        counts: By domain, as the index of the store tells them.
+        counts: By domain, as the index of the store holds them.
         sizes: Of the domains in all, as far as their files were read.
         nameless: How many rows were skipped before their domain was known.
         source: Number of the next source; with `row`, the last row of it that was read.
@@ -131,11 +131,11 @@ class Build:
                 os.truncate(path, length)
 
     def close(self) -> None:
-        """Forgets what has not been recorded."""
+        """Drops what has not been recorded."""
         self._database.close()
 
     def run(self, processes: int, bar: Bar, cluster: str | None = None) -> None:
-        """Reads what is left of the sources, with so many processes or tasks that encode."""
+        """Reads the rest of the sources, with so many processes or tasks that encode."""
         sizes = [source.length or source.size for source in self.sources]
         total, before = sum(sizes), sum(sizes[: self.source])
         last, most = time.monotonic(), 2 * processes + 2  # batches on their way at a time
@@ -160,23 +160,23 @@ class Build:
                     if self._characters >= BATCH:
                         self._submit(most)
                         read = min(self._all_taken - taken, sizes[number])
-                        bar(before + read, total, self._told())
+                        bar(before + read, total, self._so_far())
                 self._end(number, reached)
                 before += sizes[number]
                 self.row = 0
             self._record(len(self.sources), 0)
         self._train_on_some()
-        bar(total, total, self._told())
+        bar(total, total, self._so_far())
         for name, split in self._last:
             # Where the last document of every place ends.
             self._append(name, split, "ends", np.array([self.counts[name][split]["tokens"]], END))
 
     def _train_on_some(self) -> None:
         """Moves the text of domains that the hash has held out whole to the side of training."""
-        told = {source.domain for source in self.sources if source.split is not None}
+        named = {source.domain for source in self.sources if source.split is not None}
         moved = []
         for name, counts in self.counts.items():
-            if counts["train"]["tokens"] or {name, None} & told:
+            if counts["train"]["tokens"] or {name, None} & named:
                 continue
             counts |= {"train": counts["validation"], "validation": counts["train"]}
             if (name, "validation") in self._last:
@@ -304,7 +304,7 @@ class Build:
         self._database.execute("COMMIT")
         self._database.execute("BEGIN")
 
-    def _told(self) -> str:
+    def _so_far(self) -> str:
         dropped = sum(
             counts["duplicates_dropped"] + counts["in_validation_dropped"]
             for counts in self.counts.values()

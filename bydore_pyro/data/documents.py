@@ -39,14 +39,14 @@ Taken = Mapping[tuple[str | None, Split], int]  # bytes by domain and side
 # would be most of it.
 LARGEST_VALIDATION_FILE = 0.05
 # A domain of which fewer files would be held out is split piece by piece: text of few files is
-# unlike the training text, and tells how well a model does on them rather than on the domain.
+# unlike the training text, and shows how well a model does on them rather than on the domain.
 FEWEST_HELD_OUT = 30
 SMALL_PIECE = 3_000  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Checked):
-    """What becomes a document, and how much of it is taken.
+    """What becomes a document, and how much text is taken.
 
     Raises:
         ValueError: When an option is out of its range, or `shortest_document` exceeds
@@ -82,16 +82,16 @@ class CorpusConfig(Checked):
 
     @property
     def cap(self) -> float:
-        """Most text of one domain, in bytes."""
+        """The most text of one domain, in bytes."""
         return self.domain_megabytes * 1e6 or math.inf
 
     @property
     def piece(self) -> int:
-        """Most characters of a piece of a file: not so few that it is dropped as too short."""
+        """The most characters of a piece of a file: enough that it is not dropped as too short."""
         return max(SMALL_PIECE, 2 * self.shortest_document)
 
     def most_bytes(self, split: Split, cap: float | None = None) -> float:
-        """Returns the most text of one domain on a side of the split, in bytes, of `cap` bytes."""
+        """Returns the most bytes of one domain on a side of the split, out of `cap` bytes."""
         held_out = self.validation_fraction
         share = held_out if split == "validation" else 1 - held_out
         return share * (self.cap if cap is None else cap)
@@ -136,14 +136,14 @@ class SourceFile:
         return self.read() if self.part is None else self.read(self.part)
 
     def reached(self, rows: int) -> int:
-        """Returns the bytes of so many rows of the beginning of a row group; 0 where unknown."""
+        """Returns the bytes of the first `rows` rows of a row group; 0 where unknown."""
         part = self.part
         if part is None or part.group is None or part.end is None:
             return 0
         return round(self.length * rows / max(1, part.end - part.start))
 
     def require_unchanged(self) -> None:
-        """Checks that size and time are still those that were listed.
+        """Checks that size and time are still those of the listing.
 
         Raises:
             DataError: When they are not.
@@ -158,7 +158,7 @@ class SourceFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether one side is drawn for all of it."""
+        """Whether one side of the split is drawn for the whole source."""
         return self.split is None and not self.by_row and not self.by_piece
 
 
@@ -196,7 +196,7 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
 
 
 def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[str | None]:
-    """The domains that are split piece by piece: of them too few files would be held out.
+    """The domains whose files are split piece by piece: too few whole files would be held out.
 
     Not those whose files feed another domain too, where a file's pieces are others: it would lie on
     both sides. Nor those of which every file is a piece at most, where nothing would be gained.

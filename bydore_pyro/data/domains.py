@@ -23,7 +23,7 @@ KINDS = ("train", "signal", "measure")  # of streams
 
 
 class Permutation:
-    """A permutation of ``0 ... size - 1``, drawn by a seed, nothing of which is kept in memory.
+    """A permutation of ``0 ... size - 1``, drawn by a seed, that takes no memory.
 
     A Feistel network permutes the numbers below the next power of four; a result that is not below
     `size`, which is in [1, 2^60], is permuted again (cycle walking), fewer than four times on
@@ -95,12 +95,13 @@ class SequenceStream:
         return self.sequences(self.rows(position, count))
 
     def sequences(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the sequences ``(count, T)`` of these numbers in the token array."""
+        """Returns the sequences ``(count, T)`` with these numbers in the token array."""
         positions = rows[:, None] * self._length + np.arange(self._length)  # (count, T)
         return self._taken(lambda: self._tokens[positions])
 
     def rows(self, position: int, count: int) -> np.ndarray:
-        """Returns the numbers of these sequences in the token array, ``(count,)``."""
+        """Returns the numbers in the token array ``(count,)`` of the sequences from `position`
+        on."""
         blocks = range(position // BLOCK, -(-(position + count) // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK
@@ -282,8 +283,8 @@ class Domains:
         return np.array([self._streams["measure", name].count for name in self.names])
 
     def measure_batch(self, name: str, count: int) -> tuple[Tensor, np.ndarray]:
-        """Draws sequences ``(count, T)`` that are never trained on, and the number of the document
-        that each lies in ``(count,)``; those of one document are no independent witnesses.
+        """Draws sequences that are never trained on ``(count, T)``, and the number of the document
+        that each lies in ``(count,)``; sequences of one document are no independent witnesses.
 
         Needs `measured` > 0; a domain of fewer than three sequences has the ones it trains on.
         """
@@ -327,14 +328,14 @@ class Domains:
 
     def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
         """Returns the largest weight of each domain with which a run of so many tokens reads no
-        text more than `max_epochs` times; a sample stands for all that it was drawn from."""
+        text more than `max_epochs` times; a sample stands for the text that it was drawn from."""
         sizes = {n: count * self.sequence_length for n, count in self.sequences().items()}
         sizes |= {n: self.corpus.size(n) for n in self.names if self.corpus.in_all(n)}
         return {n: max_epochs * size / tokens for n, size in sizes.items()}
 
 
 def _documents(ends: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
-    """The number of the document that the middle of each sequence lies in."""
+    """The number of the document at the middle of each sequence."""
     return np.searchsorted(ends, rows * length + length // 2, side="right")
 
 

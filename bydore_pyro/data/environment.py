@@ -1,4 +1,4 @@
-"""A corpus on every machine: the text of the Python environment itself.
+"""A corpus on every machine: the text of its Python environment.
 
 The standard library and the packages that a plain install brings hold megabytes of text of very
 different kinds. Each kind is a domain.

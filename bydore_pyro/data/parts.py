@@ -18,7 +18,7 @@ LINE = 2**16  # bytes that are read at a time where the next line is looked for
 
 
 class Part(NamedTuple):
-    """A part of a file. Rows belong to the part that they begin in.
+    """A part of a file. A row belongs to the part in which it begins.
 
     Attributes:
         start: The first byte of the file, or of what it is decompressed to; or the first row of a
@@ -33,8 +33,8 @@ class Part(NamedTuple):
 
 
 def row_groups(path: Path) -> list[tuple[int, int, int]]:
-    """Returns of each row group of a Parquet file its rows, the bytes that they take in it, and
-    what these are before compression; nothing where it is none.
+    """Returns the rows of each row group of a Parquet file, their bytes in it, and their bytes
+    before compression; nothing for another file.
 
     Only the end of the file is read.
     """
@@ -54,7 +54,7 @@ def row_groups(path: Path) -> list[tuple[int, int, int]]:
 
 
 def lines_of(file: io.RawIOBase, part: Part) -> tuple[int, io.BufferedReader[Any]]:
-    """Returns where the lines of a file begin that begin in a part of it, and these as a stream.
+    """Returns where the first line that begins in a part of a file lies, and a stream from there.
 
     Args:
         file: Not buffered.
@@ -79,7 +79,7 @@ def lines_of(file: io.RawIOBase, part: Part) -> tuple[int, io.BufferedReader[Any
 
 
 class Sips(io.RawIOBase):
-    """A stream of which at most so many bytes are read at once, and counted."""
+    """A stream that reads a limited number of bytes at once, and counts them."""
 
     def __init__(self, stream: Any, most: int) -> None:
         self._stream, self._most, self._at = stream, most, 0
@@ -89,7 +89,7 @@ class Sips(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Goes back to the start, which is then not counted."""
+        """Goes back to the start; this is not counted."""
         self._at = self._stream.seek(offset, whence)
         return self._at
 

@@ -1,4 +1,4 @@
-"""What goes into a token store, before anything is read: its sources in order, and how much."""
+"""The plan of a token store, before anything is read: its sources in order, and how much."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OF_SHARDS = ("separator", "token_bytes")  # options of a tokenizer without effec
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes into a store: two equal plans give the same store, byte for byte.
+    """The content of a store to be: two equal plans give the same store, byte for byte.
 
-    `sources` are in the order in which they are read; `key` tells plans apart. `tokens` is the size
+    `sources` are in the order in which they are read; `key` names the plan. `tokens` is the size
     of the sample, None for all that `corpus` allows.
     """
 
@@ -101,7 +101,7 @@ def make_plan(
 
 
 def sample_text(plan: Plan) -> Iterator[str]:
-    """Yields training text, the same amount of every domain as far as there is as much."""
+    """Yields training text, equally much of every domain as far as it reaches."""
     total = plan.tokenizer.tokenizer_megabytes * 1e6
     share = total / (len(plan.domains) or 16)
     taken: dict[str, int] = {}
@@ -127,7 +127,7 @@ def sample_text(plan: Plan) -> Iterator[str]:
 
 
 def most_text(plan: Plan, tokenizer: Path) -> float | None:
-    """Returns the share of a domain, or of all that rows name, in the plan's tokens, in bytes.
+    """Returns the bytes of a domain, or of all domains that rows name, in the plan's tokens.
 
     The bytes of a token are measured on some of the text. None where the plan has no `tokens`.
     """

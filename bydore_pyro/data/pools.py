@@ -1,4 +1,4 @@
-"""Domains that are measured together: those of too little text, with what is nearest to them.
+"""Domains that are measured together: small ones, with their nearest relatives.
 
 Names are paths, `web/law/high`. What cannot be measured alone is measured with its siblings of the
 same fate as `web/law/*`, and where these are too little too, with the smallest of the other domains
@@ -23,8 +23,8 @@ FEWEST = 2  # sequences of a domain that is measured alone
 
 
 class Pooled(NamedTuple):
-    """A store with its pools as domains beside the others; the names to train on; and of each pool
-    among them the domains that it stands for, with their shares of its tokens."""
+    """A store that has its pools as domains too; the names to train on; and the domains of each
+    pool among these names, with their shares of its tokens."""
 
     store: TokenStore
     names: tuple[str, ...]
@@ -65,7 +65,7 @@ def pooled(store: TokenStore, wanted: Sequence[str] | None, length: int) -> Pool
 def gathered(
     values: Mapping[str, float], pools: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Returns numbers by domain, in which each pool has the sum of its domains'."""
+    """Returns numbers by domain, in which each pool has the sum over its domains."""
     pool_of = {name: pool for pool, members in pools.items() for name in members}
     found: dict[str, float] = {}
     for name, value in values.items():
@@ -75,7 +75,7 @@ def gathered(
 
 
 def with_branches(store: TokenStore, names: Iterable[str]) -> TokenStore:
-    """Returns a store with those of the names that are no domains, as one domain each: all below.
+    """Returns a store in which each name that is a branch is one domain: all below it.
 
     Raises:
         DataError: When there is nothing below one.

@@ -69,7 +69,7 @@ def prepare(
     bar: Bar = lambda done, total, taken: None,
     waiting: Callable[[], None] | None = None,
 ) -> TokenStore:
-    """Builds a token store at `out`, or goes on with one whose building was stopped.
+    """Builds a token store at `out`, or goes on with an unfinished one.
 
     The same plan gives the same store, byte for byte, with any number of processes and however
     often it was stopped.
@@ -118,7 +118,7 @@ def prepare(
 
 
 def building_place(out: Path) -> Path:
-    """Returns the folder that a store is built in, which who builds it locks."""
+    """Returns the folder in which a store is built; its builder locks it."""
     return out.parent / f".{out.name}.partial"
 
 
@@ -153,7 +153,7 @@ def _build(
             for source in sources:
                 source.require_unchanged()
             if build.nameless:
-                progress(f"skipped {build.nameless} rows that tell no domain")
+                progress(f"skipped {build.nameless} rows that name no domain")
     except sqlite3.Error as error:
         raise OSError(f"{error}; what was built so far is in {partial}") from None
     except BrokenProcessPool:
@@ -269,12 +269,12 @@ def load_tokens(
 
 
 def cache_folder() -> Path:
-    """Returns where stores are kept if nothing else is said: ``$XDG_CACHE_HOME/bydore_pyro``."""
+    """Returns the folder of stores without one of their own: ``$XDG_CACHE_HOME/bydore_pyro``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bydore_pyro"
 
 
 def tell_idle(on: str, configs: Iterable[Any], progress: Callable[[str], None]) -> None:
-    """Tells which options differ from their defaults without an effect on the data."""
+    """Reports which options differ from their defaults without an effect on the data."""
     for given in configs:
         for field in fields(given) if given is not None else ():
             if (value := getattr(given, field.name)) != field.default:

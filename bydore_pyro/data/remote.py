@@ -1,4 +1,4 @@
-"""Files elsewhere: what fsspec reads, by addresses such as s3://BUCKET/FOLDER, as paths."""
+"""Remote files as paths: fsspec reads addresses such as s3://BUCKET/FOLDER."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs"}  # of this package, by what addresses begin with
-# What tells that a file is another, in the words of file systems; their sizes are told alike.
+# File systems' names for what changes with the content of a file; all call the size alike.
 VERSIONS = ("ETag", "etag", "generation", "blob_id", "md5Hash", "LastModified", "mtime", "created")
 
 
@@ -29,7 +29,7 @@ def is_remote(place: str | Path) -> bool:
 
 
 def path_of(place: str) -> Path:
-    """Returns the path of a place: an address's is read by fsspec.
+    """Returns a place as a path; fsspec reads the path of an address.
 
     Raises:
         DataError: When no installed package reads such addresses.
@@ -52,7 +52,7 @@ def path_of(place: str) -> Path:
 
 @contextmanager
 def readable_place(place: str) -> Iterator[None]:
-    """Turns what a file system raises in the block, as where there are no credentials, into a line.
+    """Turns a file system's errors in the block, such as missing credentials, into one line.
 
     Raises:
         DataError: Instead of an error that is not ours.
@@ -64,12 +64,12 @@ def readable_place(place: str) -> Iterator[None]:
     except Exception as error:  # of many libraries
         if not is_remote(place):
             raise
-        told = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected to read {place}, found {told}") from None
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise DataError(f"Expected to read {place}, found {reason}") from None
 
 
 def opened(path: Path, ahead: int = 0) -> Any:
-    """Opens a file, not buffered; of a remote one so many bytes are read ahead with each read.
+    """Opens a file without a buffer; a remote file reads so many bytes ahead with each read.
 
     The libraries that read S3, Google's storage and the hub ask again where a connection breaks.
     """
@@ -81,7 +81,7 @@ def opened(path: Path, ahead: int = 0) -> Any:
 
 def size_and_time(path: Path) -> tuple[int, int]:
     """Returns a file's bytes and the time (ns) of its last change (`ctime`: nobody can set it
-    back), or of a remote one a number that another content changes."""
+    back); for a remote file, its bytes and a number that changes with its content."""
     if not is_remote(path):
         status = path.stat()
         return status.st_size, status.st_ctime_ns

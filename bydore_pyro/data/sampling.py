@@ -1,4 +1,4 @@
-"""Which parts of its files a domain's sample is read from: spread over all of them, by the seed."""
+"""Chooses the parts of all its files that a domain's sample is read from, by the seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MORE = 1.1  # of what cannot be entered, a part holds so much more than its shar
 def in_parts(
     sources: Sequence[SourceFile], config: CorpusConfig, cap: float | None = None
 ) -> list[SourceFile]:
-    """Cuts the large files of a domain of which not all text is taken, and shuffles the parts.
+    """Cuts the large files of a sampled domain into parts, and shuffles the parts.
 
     A part is a range of bytes, of a Parquet file the beginning of a row group, and of a compressed
     file its beginning, because reading cannot begin elsewhere: the sample is then spread over
@@ -92,7 +92,7 @@ def _drawn(files: Sequence[SourceFile], most: float, rng: np.random.Generator) -
 
 
 def _most_text(source: SourceFile) -> int:
-    """The most text, in bytes, that a source is thought to hold."""
+    """Estimates the most text, in bytes, that a source holds."""
     return source.size * (1 if source.path is None or can_be_entered(source.path) else PACKED)
 
 
@@ -114,7 +114,7 @@ def _beginning(
 
 
 def bytes_listed(sources: Sequence[SourceFile], config: CorpusConfig) -> dict[str, int]:
-    """Returns the bytes of each domain's files that are not held out; "" is what rows divide.
+    """Returns the bytes of each domain's files that are not held out; "" has those of rows.
 
     A domain is left out where the size of a source is unknown.
     """

@@ -1,4 +1,4 @@
-"""How many tokens there are in all of a domain, estimated from the sample that was read of it."""
+"""Estimates how many tokens a domain has in all, from the sample that was read of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sizes:
         self._whole: deque[tuple[int, str, int]] = deque()
 
     def add(self, number: int, name: str, tokens: int) -> None:
-        """Counts tokens of a domain that were found in a source."""
+        """Counts tokens of a domain in a source."""
         found = self._begun.setdefault(number, {})
         found[name] = found.get(name, 0) + tokens
 
@@ -47,7 +47,7 @@ class Sizes:
         return group in self._clusters or any(own == group for _, own, _ in self._whole)
 
     def close(self, before: int) -> None:
-        """Sums up the sources before this one, of which every token has been counted."""
+        """Sums up the sources before this one; every token of them has been counted."""
         while self._whole and self._whole[0][0] < before:
             number, group, x = self._whole.popleft()
             _add(self._clusters, group, 1, x, x * x)
@@ -61,8 +61,8 @@ class Sizes:
         return {"clusters": self._clusters, "yields": self._yields, "begun": self._begun}
 
     def of(self, name: str, group: str, total: int) -> dict[str, int | None] | None:
-        """Returns the tokens of a domain in `total` bytes and their standard error, None where that
-        is unknown; or None where nothing was read whole, or all was."""
+        """Estimates a domain's tokens in `total` bytes, and their standard error, None if unknown;
+        returns None where nothing was read whole, or all was."""
         n, x, xx = self._clusters.get(group, (0, 0, 0))
         y, xy, yy = self._yields.get(name, (0, 0, 0))
         if not y or x >= total:

@@ -40,8 +40,8 @@ KEYS = ("train", "validation", "text_column")
 
 
 class ListedDomain(NamedTuple):
-    """What a list says of a domain: its places; no `validation` where it names no sides; and the
-    column of its text, if it names one."""
+    """A domain of a list: its places, without `validation` where it names no sides, and the column
+    of its text, if it names one."""
 
     train: list[str]
     validation: list[str] | None
@@ -65,7 +65,7 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     with readable_place(data):
         found = _listed_sources(data, rows, progress)
     if left := [source.name for source in found if source.left_out]:
-        progress(f"left out, as no text: {listed(left, 5)}")
+        progress(f"left out because it is no text: {listed(left, 5)}")
     return [source for source in found if not source.left_out]
 
 
@@ -146,7 +146,7 @@ def _sources(
 ) -> list[SourceFile]:
     """A file, or the files below a folder; with no `domain`, those of rows, which name theirs.
 
-    Where no side is told, the files' names tell it: beside a validation file all others are
+    Where the list names no side, the files' names do: beside a validation file all others are
     training files, and test files are left out.
     """
     files = files or [f for f in files_below(path) if domain is not None or is_row_file(f)]
@@ -159,7 +159,7 @@ def _sources(
 
 
 def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False) -> list[Path]:
-    """Returns the files below a path, itself where it is one, and `empty` folders if asked for.
+    """Returns the files below a path, itself if it is a file; if asked for, `empty` folders too.
 
     A link to a folder that it lies in is passed over. What cannot be read, as a link that leads
     nowhere or a pipe, counts as a file: `_source` refuses or skips it.

@@ -61,7 +61,7 @@ ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
 class Tokens(Protocol):
-    """A token array ``(N,)``, or what is read like one: by slices, and by arrays of positions."""
+    """A token array ``(N,)``, or an object that is read like one, by slices and positions."""
 
     @property
     def dtype(self) -> np.dtype:
@@ -73,7 +73,7 @@ class Tokens(Protocol):
 
 
 class WatchedFile:
-    """A file that is held open for long, as it was when it was opened.
+    """A file that is held open for long, with its state when it was opened.
 
     Args:
         path: The file.
@@ -92,12 +92,12 @@ class WatchedFile:
         self._seen = size_and_time(path)
 
     def require_unchanged(self) -> None:
-        """Checks that the file is what it was; a mapped one that was cut ends the process.
+        """Checks that the file is unchanged: to read a mapped file that was cut ends the process.
 
         Raises:
             DataError: When it is gone or holds something else.
         """
-        told = "other content"
+        change = "other content"
         try:
             found = size_and_time(self.path)
             if found == self._seen:
@@ -106,8 +106,8 @@ class WatchedFile:
                 self._seen = found
                 return
         except OSError as error:
-            told = str(error.strerror)
-        raise DataError(f"Expected {self.path} not to change while it is read, found {told}")
+            change = str(error.strerror)
+        raise DataError(f"Expected {self.path} not to change while it is read, found {change}")
 
 
 def file_sha256(path: Path) -> str:
@@ -166,8 +166,8 @@ class TokenStore:
         return self.index["tokenizer_sha256"]
 
     def in_all(self, name: str) -> dict[str, Any] | None:
-        """Returns the estimated ``tokens`` of all training text of a domain of which the store
-        holds a sample, and their ``standard_error``, None if unknown; None where it holds all."""
+        """Returns the estimated ``tokens`` of all training text of a sampled domain, and their
+        ``standard_error``, None if unknown; None where the store holds all text."""
         members = self.index.get("pools", {}).get(name, [])
         if any(found := [self.in_all(member) for member in members]):
             errors = [sampled["standard_error"] if sampled else 0 for sampled in found]
@@ -176,13 +176,13 @@ class TokenStore:
         return self.index.get("domains", {}).get(name, {}).get("train", {}).get("in_all")
 
     def size(self, name: str) -> int:
-        """Returns the training tokens of a domain; of a sampled one, of all its text."""
+        """Returns the training tokens of a domain; for a sampled one, those of all its text."""
         sampled = self.in_all(name)
         return sampled["tokens"] if sampled else len(self.train[name])
 
     def taken(self, split: str, name: str, take: Callable[[], np.ndarray]) -> np.ndarray:
-        """Returns tokens that `take` reads out of the array of a side and domain, once it is known
-        that the file has not changed since the store was opened.
+        """Returns the tokens that `take` reads from the array of a side and domain. Checks first
+        that the file has not changed since it was opened.
 
         Raises:
             DataError: When the file has changed, or holds tokens beyond the vocabulary.
@@ -198,8 +198,8 @@ class TokenStore:
         return found
 
     def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
-        """Checks that the files, or those of a side and domain, are what they were when the store
-        was opened.
+        """Checks that the files, or those of a side and domain, have not changed since they were
+        opened.
 
         Raises:
             DataError: Names the first that is not.
@@ -218,13 +218,13 @@ def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
     known = set(names)
     for name in needed:
         if name not in known:
-            told = listed(sorted(known))
-            raise DataError(f"Expected a domain of the data ({told}), found '{name}'")
+            offered = listed(sorted(known))
+            raise DataError(f"Expected a domain of the data ({offered}), found '{name}'")
 
 
 def selected(wanted: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Returns the domains that names stand for, each once: a domain, or all below `web/law`, which
-    may be written as `web/law/*`.
+    """Returns the domains that names stand for, each once: a domain, or all below `web/law`, also
+    written `web/law/*`.
 
     Raises:
         DataError: Names the first for which there is none.
@@ -241,7 +241,7 @@ def selected(wanted: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def stored_as(name: str) -> str:
-    """Returns how the files of a domain are called, without their endings."""
+    """Returns the name of a domain's files, without their endings."""
     return name.replace("/", "=")
 
 
@@ -286,21 +286,21 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
-    """Returns the index, whose own hash and whose tokenizer's hash are the ones that it names."""
+    """Returns the index, after checking its own hash and the hash of its tokenizer."""
     path = folder / INDEX
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
         if index["format"] != FORMAT:
-            told = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
-            raise DataError(f"{told} {path}: prepare it again")
+            message = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
+            raise DataError(f"{message} {path}: prepare it again")
         of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
         found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
         found_tokenizer = tokenizer_sha256(folder / "tokenizer")
     except DataError:
         raise
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        told = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected the index of a token store, found {path}: {told}") from None
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise DataError(f"Expected the index of a token store, found {path}: {reason}") from None
     if found != of_index:
         raise DataError(f"Expected {path} to match the hash in it, found another")
     if found_tokenizer != of_tokenizer:
@@ -323,7 +323,7 @@ def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
 
 
 def nothing_counted() -> dict[str, Any]:
-    """Returns an index's entry of a domain of which nothing has been taken."""
+    """Returns the index entry of a domain of which nothing has been taken."""
     of_side = {"tokens": 0, "documents": 0, "independent_documents": 0, "bytes": 0}
     return {
         "train": dict(of_side),
@@ -335,6 +335,6 @@ def nothing_counted() -> dict[str, Any]:
 
 
 def sha256_of(domains: Mapping[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:
-    """Returns the hash that names a store: of its domains' entries and of its tokenizer."""
+    """Returns the hash that names a store, from its domains' entries and its tokenizer."""
     content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

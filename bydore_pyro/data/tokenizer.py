@@ -77,7 +77,7 @@ class TokenizerConfig(Checked):
         least=0,
     )
     token_bytes: int | None = option(
-        None, "Of token shards: bytes of a token, where no file tells.", choices=(2, 4, 8)
+        None, "Of token shards: bytes of a token, where no file says.", choices=(2, 4, 8)
     )
 
 
@@ -155,7 +155,7 @@ def pad_token(folder: Path, tokenizer: Tokenizer) -> int | None:
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> int:
-    """Returns the largest token and 1: ids may have holes, so that it is more than there are."""
+    """Returns the largest token id plus 1; ids may have holes, so there may be fewer tokens."""
     return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
 

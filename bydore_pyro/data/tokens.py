@@ -12,7 +12,7 @@ __all__ = ["LazyTokens", "joined"]
 
 
 class LazyTokens:
-    """Tokens that a function takes by their positions, as an array of them; a slice is another.
+    """An array of tokens that a function takes by their positions; a slice is another such array.
 
     Args:
         take: Returns the tokens at an array of positions, of its shape.
@@ -41,7 +41,7 @@ class LazyTokens:
 
 
 def joined(parts: Sequence[Tokens]) -> Tokens:
-    """Returns token arrays, one behind the other, as one; nothing is copied."""
+    """Joins token arrays into one, one behind the other, without copying."""
     if len(parts) == 1:
         return parts[0]
     ends = np.cumsum([len(part) for part in parts])

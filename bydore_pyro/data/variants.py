@@ -22,7 +22,7 @@ __all__ = ["cut_store", "joined_stores", "name_of_validation_file", "with_valida
 
 
 def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
-    """Returns a store with the domains of another too, which replace those of the same name.
+    """Returns a store with another one's domains too, which replace those of the same name.
 
     Raises:
         DataError: When the other was built with another tokenizer.
@@ -44,7 +44,7 @@ def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
 
 
 def name_of_validation_file(entry: str) -> str | None:
-    """Returns the name that a file of rows has as a domain, None where `entry` names no such file.
+    """Returns the domain name of a file of rows, None where `entry` names no such file.
 
     It is the file's own up to the first dot, as for a file in a folder of domains.
     """
@@ -55,10 +55,10 @@ def name_of_validation_file(entry: str) -> str | None:
 def with_validation_file(
     store: TokenStore, path: Path, rows: RowConfig | None = None
 ) -> TokenStore:
-    """Returns a store with one domain more: held-out text alone, the rows of a file.
+    """Returns a store with the rows of a file as one more domain, of held-out text alone.
 
     The file names the domain. Each row is a document, whatever its length; nothing is drawn or cut.
-    Of rows of the same text one is kept, because copies tell nothing new. The tokens are held in
+    Of rows of the same text one is kept, because copies add nothing new. The tokens are held in
     memory.
 
     Raises:
@@ -106,8 +106,7 @@ def with_validation_file(
 
 
 def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = None) -> TokenStore:
-    """Returns a store with no more than so many training tokens of some domains: text that runs
-    out, made on purpose.
+    """Limits the training tokens of some domains of a store, so that their text runs out.
 
     Documents stay whole but for the last one taken, which fills the size up. They are taken in an
     order of the seed, or the store's own when it is None: of two sizes, the text of the smaller one

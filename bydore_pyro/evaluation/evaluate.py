@@ -52,7 +52,7 @@ PILE13 = {
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Checked):
-    """What a model is scored on, and how."""
+    """Which benchmarks a model is scored on, and how."""
 
     tasks: list[str] = option(
         ["pile13"], "'pile13' (the paper's 13 benchmarks), or some.", choices=("pile13", *PILE13)
@@ -78,7 +78,7 @@ class EvaluationConfig(Checked):
 
 
 def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
-    """Loads `config.json`, safetensors and a tokenizer from a folder, without running code of it.
+    """Loads `config.json`, safetensors and a tokenizer from a folder, without running its code.
 
     Raises:
         DataError: When one of the three is missing, cannot be read or does not fit the others.
@@ -107,7 +107,7 @@ def evaluate_model(
     kept: Mapping[str, Mapping[str, Any]] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
 ) -> dict[str, Any]:
-    """Scores a model on benchmarks, when all tasks and their questions have been checked.
+    """Scores a model on benchmarks, after checking all tasks and their questions.
 
     There is a run for each number of examples. A score is the mean over questions of the share of
     runs that answer it correctly; its standard error is of this mean, as runs are not independent.
@@ -143,7 +143,7 @@ def evaluate_model(
 
 
 def _checked_task(name: str, config: EvaluationConfig) -> Any:
-    """Returns lm-eval's task on local data or the hub's, all of whose questions can be asked."""
+    """Returns lm-eval's task, on local data or the hub's; checks that it can ask all questions."""
     from lm_eval import tasks
 
     _, home, questions, examples = PILE13[name]
@@ -168,7 +168,7 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
 
 
 def _read(path: Path, expected: str) -> Any:
-    """Reads rows as they are; the readers of `datasets` change dates, and tell a server."""
+    """Reads rows as they are; the readers of `datasets` change dates, and call a server."""
     import datasets
     from pyarrow import parquet
 
@@ -184,7 +184,7 @@ def _read(path: Path, expected: str) -> Any:
 
 
 def _tables(path: Path) -> list[Path]:
-    """The Parquet files of a split: one, or as many as their names on the hub tell."""
+    """The Parquet files of a split: one, or as many as their names on the hub say."""
     if (table := path.with_suffix(".parquet")).exists():
         return [table]
     found = sorted(path.parent.glob(f"{path.name}-[0-9]*-of-[0-9]*.parquet"))

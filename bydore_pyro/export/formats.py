@@ -1,4 +1,4 @@
-"""Every trainer's format by name: what it wants (`trainers.yaml`), and the text of its file.
+"""Every trainer's format by name: its rules (`trainers.yaml`), and the text of its file.
 
 "Sequences" are cut from packed tokens, all of one length: a share of them is a share of tokens,
 which is what a mixture's weights are. "Documents" have their own lengths: a share of them is not.
@@ -26,8 +26,7 @@ BLOCKS = tuple(2**n for n in range(11, 16))  # levanter's default block of 2048,
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What a trainer's file says of one domain: its share, and where the trainer finds it: no
-    paths where that is not told."""
+    """What a trainer's file says of one domain: its share, and its paths, if they are known."""
 
     name: str
     weight: float
@@ -35,14 +34,14 @@ class Share:
 
     @property
     def path(self) -> str:
-        """The one path, of a trainer that takes no more; empty where none is told."""
+        """The one path of the domain, for a trainer that takes no more; empty without paths."""
         return self.paths[0] if self.paths else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How one trainer takes weights: an entry of `trainers.yaml`, which tells what each field is,
-    and `write`, which makes the text of a file of shares and of what they are shares of."""
+    """How one trainer takes weights: an entry of `trainers.yaml`, which explains the fields, and
+    `write`, which makes the text of a file of shares."""
 
     write: Callable[[Sequence[Share], Samples], str]
     rules: str
@@ -129,12 +128,12 @@ class ExportConfig(Checked):
 
     @property
     def drawn(self) -> Samples:
-        """What the trainer draws: as asked for, else its habit."""
+        """What the trainer draws: `samples` if given, else its habit."""
         draws = FORMATS[self.to].draws
         return next((kind for kind in draws if kind == self.samples), draws[0])
 
     def places(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Returns where the trainer finds domains: none where neither prefix nor paths are given.
+        """Returns where the trainer finds each domain: nowhere without prefix and paths.
 
         Raises:
             DataError: When the list of paths lacks a domain, or has several for a trainer that
@@ -153,7 +152,7 @@ class ExportConfig(Checked):
         return {name: tuple(listed[name].train) for name in names}
 
     def path(self, name: str) -> str:
-        """Returns where the trainer finds a domain; empty where no prefix was given.
+        """Returns where the trainer finds a domain; empty without a prefix.
 
         Raises:
             DataError: When the domain's name would lead out of the prefix, or out of the folder in
@@ -233,7 +232,7 @@ def _for_nanotron(shares: Sequence[Share], samples: Samples) -> str:
 
 def as_stage(to: str, text: str, step: int) -> str:
     """Returns a file of weights as a stage that begins at a step of the trainer: an entry for
-    levanter's list `train_weights`, or for nanotron's `data_stages`; others take a file a stage."""
+    levanter's list `train_weights` or nanotron's `data_stages`; others take one file a stage."""
     import yaml
 
     if to not in STAGES:
@@ -313,20 +312,20 @@ def _for_doremi(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:
-    """A module of Python: a template with the place of what weights are of, and of literals."""
+    """A Python module: a template in which the unit of the weights and literals are filled in."""
 
     def literal(values: dict[str, Any]) -> str:
         return "{\n" + "".join(f"    {name!r}: {v!r},\n" for name, v in values.items()) + "}"
 
     def write(shares: Sequence[Share], samples: Samples) -> str:
-        told = {
+        values = {
             "UNITS": UNITS[samples],
             "WEIGHTS_LITERAL": literal({s.name: s.weight for s in shares}),
             "PATHS_LITERAL": literal({s.name: s.path for s in shares}),
             "PACKS_FIRST": repr(samples == "sequences"),
         }
         # In one pass: a domain may be called as a place is.
-        return re.sub("|".join(told), lambda place: told[place[0]], template)
+        return re.sub("|".join(values), lambda place: values[place[0]], template)
 
     return write
 

@@ -1,4 +1,4 @@
-"""Shares of what a trainer draws: of documents, of another tokenizer's tokens, rounded.
+"""Shares for a trainer: of documents, of the tokens of another tokenizer, rounded.
 
 A weight is a share of one tokenizer's tokens. The same text is more or fewer tokens to another, by
 a factor that differs between domains. The mixture of text stays when every weight is multiplied by
@@ -86,8 +86,8 @@ def document_shares(weights: Mapping[str, float], lengths: Mapping[str, float]) 
 def tokens_per_byte(
     store: TokenStore, folder: Path, names: Collection[str]
 ) -> dict[str, tuple[float, float]]:
-    """Measures how many tokens a byte is to a store's tokenizer and to another one, end-of-text
-    tokens included.
+    """Measures the tokens per byte of a store's tokenizer and of another one, end-of-text tokens
+    included.
 
     Up to 262,144 training tokens of each domain are decoded and encoded anew: all of a small
     domain, else 64 pieces at even distances.
@@ -133,7 +133,7 @@ def _pieces(tokens: Tokens) -> list[np.ndarray]:
 def converted(
     mixture: Mixture, measured: Mapping[str, tuple[float, float]], folder: Path
 ) -> Mixture:
-    """Returns the mixture as shares of another tokenizer's tokens: of the same text.
+    """Returns the mixture as shares of another tokenizer's tokens, with the same text.
 
     Args:
         mixture: Shares of the old tokenizer's tokens.

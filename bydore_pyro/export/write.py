@@ -1,4 +1,4 @@
-"""A mixture to a trainer's file: the shares that it wants, rounded, and what the user must know."""
+"""Writes a mixture to a trainer's file: the shares that it wants, rounded, and notes on them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEW = 10  # names in a note
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """A trainer's file and what there is to say about it.
+    """A trainer's file, and notes on it.
 
     Attributes:
         text: Of the file.
@@ -100,7 +100,7 @@ def _carried(
     mixture: Mixture, source: str, folder: Path, store: TokenStore | None, notes: list[str]
 ) -> Mixture:
     """Returns the mixture for another tokenizer: converted where there is text, else as it is."""
-    load_encoder(folder)  # so that a folder without one is told as such
+    load_encoder(folder)  # so that a folder without one is named as such
     sha256 = tokenizer_sha256(folder)
     if mixture.tokenizer == sha256:
         notes.append(f"The weights are shares of the tokens of {folder} already.")
@@ -130,8 +130,8 @@ def _carried(
     ordered = sorted(measured, key=lambda name: -after[name])
     for name in ordered[:MOST_SHOWN]:
         old, anew = measured[name]
-        told = f"  {name}: {old:.4f} -> {anew:.4f}, weight {before[name]:.6f} -> {after[name]:.6f}"
-        notes.append(told)
+        line = f"  {name}: {old:.4f} -> {anew:.4f}, weight {before[name]:.6f} -> {after[name]:.6f}"
+        notes.append(line)
     if len(ordered) > MOST_SHOWN:
         notes.append(f"  and {len(ordered) - MOST_SHOWN} domains of less weight")
     return new

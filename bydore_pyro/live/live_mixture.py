@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.answer import CHAINS, interval_of_draws
 from bydore_pyro.core import (
-    MeasuredRound,
+    RoundEvidence,
     central_weights,
     draw_posterior,
     given_away,
@@ -150,7 +150,7 @@ class LiveMixture:
             self._start = given / given.sum()
         self._order: MixtureState = begin(domains.num_domains)
         self._sketch: GradientSketch | ShardedSketch | None = None
-        self._measured: list[MeasuredRound] = []
+        self._measured: list[RoundEvidence] = []
         #: What every round found.
         self.rounds: list[LiveRound] = []
 
@@ -165,13 +165,13 @@ class LiveMixture:
         return dict(zip(self.domains.names, self.present.tolist(), strict=True))
 
     def before(self, step: int) -> np.ndarray:
-        """Returns the weights ``(K,)`` by the rounds after so many steps or fewer."""
+        """Returns the weights ``(K,)`` after so many steps or fewer, by the rounds until then."""
         known = [one.weights for one in self.rounds if one.step <= step]
         return known[-1] if known else self._start
 
     def batch(self, size: int) -> Tensor:
-        """Draws a training batch ``(size, T)`` by error diffusion: within a sequence of the weights
-        at every step."""
+        """Draws a training batch ``(size, T)`` by error diffusion: after every step each domain has
+        its share to within a sequence."""
         counts, self._order = next_batch(self._order, self.present, size)
         return self.domains.train_batch(dict(zip(self.domains.names, counts.tolist(), strict=True)))
 
@@ -181,7 +181,7 @@ class LiveMixture:
         return rest == 0 and times >= 1 and times & (times - 1) == 0
 
     def measure(self, model: nn.Module, step: int, most: np.ndarray | None = None) -> LiveRound:
-        """Measures a round on the model, which is left as it was; the weights may move.
+        """Measures a round on the model, which does not change; the weights may move.
 
         Args:
             model: A causal language model, ``input_ids (B, T) -> logits (B, T, V)``.
@@ -244,14 +244,14 @@ class LiveMixture:
 
         if not self.rounds:
             raise ValueError("Expected at least one round, actual none")
-        told = {
+        constant = {
             name: np.array([getattr(one, name) for one in self.rounds])
             for name in ("step", "weights", "better", "moved", "unexplained", "validation_loss")
         }
-        by_round = {name: ["round"] for name in told}
+        by_round = {name: ["round"] for name in constant}
         return arviz.from_dict(
             posterior={"w": np.stack([one.draws for one in self.rounds], axis=2)},
-            constant_data=told,
+            constant_data=constant,
             dims={"w": ["round", "domain"], **by_round, "weights": ["round", "domain"]},
             coords={
                 "domain": list(self.domains.names),
@@ -282,7 +282,7 @@ class LiveMixture:
         """Goes on from a `state` of the same domains and options."""
         self._order = MixtureState(*state["order"])
         self.domains.restore(state["domains"])
-        self._measured = [MeasuredRound(**one) for one in state["measured"]]
+        self._measured = [RoundEvidence(**one) for one in state["measured"]]
         self.rounds = [LiveRound(**one) for one in state["rounds"]]
         self.cost = Cost()
         self.cost.add(state["cost"])

@@ -1,4 +1,4 @@
-"""A live mixture in `bydore train`: when rounds are due, what they may cost, what may be read."""
+"""A live mixture in `bydore train`: when rounds are due, their cost, and the limits of text."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class LiveTraining:
         return self.mixture.before(step - self.lag)
 
     def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
-        """Measures where a round is due; returns what is to be logged then, by name."""
+        """Measures if a round is due; returns what to log then, by name."""
         if not self.mixture.due(step) or step + self.lag >= self._config.steps:
             return {}
         batch, before = self._config.target_batch_sequences, self.mixture.cost.report()["seconds"]
@@ -153,9 +153,9 @@ class LiveTraining:
         room = self._config.max_epochs * self.mixture.domains.trained() - read
         return np.maximum(room, 0) / (batch * (steps - begins))
 
-    def told(self) -> dict[str, Any]:
-        """Returns what the rounds cost and found, as plain values: `live`, and of a search's record
-        (`bydore_pyro.runs.Metrics`) what it has too."""
+    def record(self) -> dict[str, Any]:
+        """Returns what the rounds cost and found, as plain values: `live`, and the fields that the
+        record of a search has too (`bydore_pyro.runs.Metrics`)."""
         cost, rounds = self.mixture.cost, self.mixture.rounds
         found = [
             RoundRecord(
@@ -200,13 +200,13 @@ class LiveTraining:
         folder.write_figure("live.png", figure)
 
     def save(self, checkpoint: Path) -> None:
-        """Writes what the next round depends on into a checkpoint."""
+        """Writes into a checkpoint what the next round depends on."""
         folder = checkpoint / FOLDER
         folder.mkdir()
         write_tree(folder, self.mixture.state(), {})
 
     def load(self, checkpoint: Path) -> None:
-        """Goes on from what `save` wrote.
+        """Goes on from the files that `save` wrote.
 
         Raises:
             DataError: When it is damaged.

@@ -1,4 +1,4 @@
-"""What models tell of text: gradients of domains and targets, and losses of proxies on mixtures."""
+"""What models show of text: gradients of domains and targets, and losses of proxies on mixtures."""
 
 import lazy_loader
 

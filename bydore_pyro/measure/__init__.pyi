@@ -1,6 +1,8 @@
 from .check import ResidualCheck as ResidualCheck
 from .check import check_residual as check_residual
 from .config import MatchingConfig as MatchingConfig
+from .measured_steps import MeasuredStep as MeasuredStep
+from .measured_steps import measured_training as measured_training
 from .measurement import Measurement as Measurement
 from .measurement import keep_measurement as keep_measurement
 from .measurement import measure as measure
@@ -14,7 +16,5 @@ from .proxy_runs import PlannedRun as PlannedRun
 from .proxy_runs import load_model as load_model
 from .proxy_runs import train_mixtures as train_mixtures
 from .proxy_runs import train_runs as train_runs
-from .target import TargetRound as TargetRound
+from .target import TargetMeasurement as TargetMeasurement
 from .target import read_target as read_target
-from .training import MeasuredStep as MeasuredStep
-from .training import measured_training as measured_training

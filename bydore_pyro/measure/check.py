@@ -18,7 +18,7 @@ FAR = 3.0  # standard errors, for the largest of K
 
 @dataclass(frozen=True)
 class ResidualCheck:
-    """An independent check of a mixture: the hypergradient along what it leaves unmatched.
+    """An independent check of a mixture: the hypergradient along the residual of its match.
 
     At the best mixture ``u`` no domain can improve the match: along the residual ``r = m - sum_k
     u_k m_k`` the hypergradient ``<m_k, r>`` is 0 for domains that have weight and at most 0 for the

@@ -80,7 +80,7 @@ class MatchingConfig(Checked):
 
     @property
     def measured_steps(self) -> tuple[int, ...]:
-        """The steps after which a search by matching measures; the last is its last."""
+        """The steps after which a search by matching measures, up to its last step."""
         return tuple(
             round(self.trained_steps * number / self.rounds) for number in range(1, self.rounds + 1)
         )

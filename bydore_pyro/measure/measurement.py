@@ -67,10 +67,10 @@ def sample_of(
         The sample, and the sequences' mean loss, nats per token.
 
     Raises:
-        NonFiniteError: When a loss or a gradient is NaN or infinite; it tells the step and whose.
+        NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
     """
     sketches, losses = sketch(batch, "gradients")
-    check_finite("signal", losses, step, [name] * len(losses))
+    check_finite("loss", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
     return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), float(losses.mean())
 
@@ -111,7 +111,7 @@ def measure(
 
 
 def set_parameters(model: MeasuredModel, measured: Measurement) -> None:
-    """Gives a model the parameters that the measured one had.
+    """Gives a model the parameters at which a measurement was made.
 
     Raises:
         DataError: When it is another model.
@@ -132,8 +132,8 @@ def sampled(
     step: int,
     cluster: str | None = None,
 ) -> list[tuple[Sample, float]]:
-    """Returns samples of names, sequences ``(n, T)`` and documents ``(n,)``, and their mean losses,
-    nats per token; as `sample_of`, on a cluster as for `measure`."""
+    """Measures several names, each with sequences ``(n, T)`` of documents ``(n,)``: returns samples
+    and mean losses, nats per token; as `sample_of`, on a cluster as for `measure`."""
     on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
     one = partial(_piece, _counting_anew(sketch), step)
     found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu)))
@@ -175,7 +175,7 @@ def _thawed(sketches: Tensor, largest: float, documents: Tensor) -> Sample:
 def keep_measurement(
     folder: Path, number: int, measurement: Measurement, belongs: Mapping[str, Any]
 ) -> None:
-    """Writes what a round measured, whole or not at all; what is there stays.
+    """Writes a measurement, whole or not at all; an existing one stays.
 
     Args:
         folder: The run's.
@@ -200,11 +200,11 @@ def keep_measurement(
 
 
 def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurement]:
-    """Reads what a search measured, round after round.
+    """Reads the measurements of a search, in the order of its rounds.
 
     Args:
         folder: The run's.
-        belongs: As `keep_measurement` was told. The text of domains may have changed since:
+        belongs: As `keep_measurement` got it. The text of domains may have changed since:
             whoever reads compares `Measurement.hashes`.
 
     Raises:
@@ -215,7 +215,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
         try:
             header, tree = read_tree(path)
         except ValueError as error:
-            raise DataError(f"Expected what a round measured in {path}: {error}") from None
+            raise DataError(f"Expected a measurement in {path}: {error}") from None
         for name, value in {"format": FORMAT, **belongs}.items():
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")

@@ -1,4 +1,4 @@
-"""What every method is given."""
+"""The problem that every method solves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Problem:
 
     @property
     def evaluated(self) -> tuple[str, ...]:
-        """The domains whose held-out losses every proxy is asked for."""
+        """The domains on whose held-out text every proxy is evaluated."""
         return tuple(dict.fromkeys((*self.held_out, *self.target)))
 
     @cached_property
@@ -91,7 +91,7 @@ class Problem:
         return tokens / tokens.sum()
 
     def text_for(self, steps: float) -> dict[str, int] | None:
-        """Returns how many tokens of each domain a proxy is given, to repeat them as the run will.
+        """Returns how many tokens of each domain a proxy may read, to repeat them as the run will.
 
             size of the domain x tokens of the proxy / tokens of the run
 
@@ -119,8 +119,8 @@ class Problem:
         return text
 
     def domains(self, seed: int, text: Mapping[str, int] | None = None) -> Domains:
-        """Returns the domains in the orders of a seed, with at most so many tokens to train on, by
-        domain, of documents that the seed draws; with all when None."""
+        """Returns the domains in the orders of a seed; with `text`, at most so many training tokens
+        of each domain, of documents that the seed draws."""
         return Domains(
             self.corpus if text is None else cut_store(self.corpus, text, seed),
             self.target,
@@ -138,7 +138,7 @@ class Problem:
         return config.to_json_string(use_diff=False) if config is not None else ""
 
     def evaluation_steps(self) -> float:
-        """What one evaluation of a proxy costs, in training steps (three forward passes each)."""
+        """The cost of one evaluation of a proxy, in training steps (three forward passes each)."""
         read = sum(
             min(
                 self.validation_sequences, len(self.corpus.validation[name]) // self.sequence_length

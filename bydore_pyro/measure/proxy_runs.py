@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bydore_pyro.data import SequenceStream
 from bydore_pyro.measure.problem import Problem, by_name
-from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_on_signal, train_on_mixture
+from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_when_stopped, train_on_mixture
 from bydore_pyro.utils import (
     DataError,
     NonFiniteError,
@@ -72,7 +72,7 @@ class FinishedRun:
     cost: Mapping[str, Mapping[str, float]]
 
     def target_loss(self, target: Mapping[str, float]) -> float:
-        """Returns the loss on a validation set given as shares of domains, nats per token."""
+        """Returns the loss on a target, given as shares of domains, in nats per token."""
         total = sum(target.values())
         return sum(share * self.losses[name] for name, share in target.items()) / total
 
@@ -83,15 +83,15 @@ class FinishedRun:
 
 
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
-    """Trains those proxies that have not been finished before, and charges each different one once.
+    """Trains the proxies that are not finished yet, and charges each different one once.
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
-    their steps and falls linearly to zero. One that a signal breaks off is kept, and gone on with
+    their steps and falls linearly to zero. One that is asked to stop is kept, and gone on with
     when it is planned again. Each is a piece for the problem's cluster. The processes of `torchrun`
     split the batches of each (see `bydore_pyro.proxy.parallel`).
 
     Raises:
-        Interrupted: When a signal asked for the end.
+        Interrupted: On Ctrl-C or SIGTERM.
         NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
 
     Warns:
@@ -120,8 +120,8 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     try:
         found = {place: _read(problem, run) for place, run in plans.items()}
     except FileNotFoundError as error:
-        told = "the machines of a cluster must share it"
-        raise DataError(f"Expected a trained proxy in {error}, found none: {told}") from None
+        hint = "the machines of a cluster must share it"
+        raise DataError(f"Expected a trained proxy in {error}, found none: {hint}") from None
     for done in found.values():
         problem.cost.add(done.cost)
     return [found[_place(problem, run)] for run in planned]
@@ -148,7 +148,7 @@ def _missing(problem: Problem, plans: Mapping[Path, PlannedRun]) -> list[str]:
 def train_mixtures(
     problem: Problem, mixtures: np.ndarray, steps: int, label: str
 ) -> list[FinishedRun]:
-    """Trains a proxy on each mixture ``(N, K)``, so many steps each; as `train_runs`."""
+    """Trains a proxy on each mixture ``(N, K)``, so many steps each, as `train_runs` does."""
     text = problem.text_for(steps)
     rows = [by_name(problem.names, row) for row in mixtures]
     weights = [{name: weight for name, weight in row.items() if weight > 0} for row in rows]
@@ -161,7 +161,7 @@ def train_mixtures(
 def load_model(
     problem: Problem, run: FinishedRun, seed: int, parallel: Parallel | None = None
 ) -> Proxy:
-    """Returns the proxy that a run, planned with this seed and `keep_model`, left.
+    """Loads the proxy of a finished run that was planned with this seed and `keep_model`.
 
     The processes of `parallel` share its batches; this one alone when None.
     """
@@ -225,7 +225,7 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
     domains = problem.domains(run.seed, run.text)
     unfinished = place.with_name(f"unfinished-{place.name}")
     # The folder's name is the hash of all that it depends on.
-    with kept_on_signal(unfinished, {"run": place.name}, proxy, domains) as check:
+    with kept_when_stopped(unfinished, {"run": place.name}, proxy, domains) as check:
         advance(proxy.steps)
         training = train_on_mixture(
             domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
@@ -258,7 +258,7 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
 
 
 def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
-    """Reads a run that was finished before.
+    """Reads a finished run.
 
     Raises:
         FileNotFoundError: When it was not.

@@ -1,4 +1,4 @@
-"""What measurements say of a target: its own gradients at the parameters of each of them."""
+"""The gradients of a target, at the parameters of each measurement of the domains."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Matching, MeasuredRound, Metric, Sample, measured_round
+from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evidence
 from bydore_pyro.data import Domains
 from bydore_pyro.measure.measurement import Measurement, sample_of
 from bydore_pyro.proxy import GradientSketch, ShardedSketch
 
-__all__ = ["TargetRound", "read_target"]
+__all__ = ["TargetMeasurement", "read_target"]
 
 
 @dataclass(frozen=True)
-class TargetRound:
-    """One measurement and one target.
+class TargetMeasurement:
+    """What one measurement of the domains says of one target.
 
     Attributes:
         step: Of the measurement.
@@ -30,7 +30,7 @@ class TargetRound:
 
     step: int
     sequences: int
-    evidence: MeasuredRound
+    evidence: RoundEvidence
     loss: float
     sample: Sample
     metric: Metric
@@ -49,7 +49,7 @@ def read_target(
     *,
     name: str = "validation",
     metric: Metric | None = None,
-) -> TargetRound:
+) -> TargetMeasurement:
     """Reads the gradients of a target where a model was measured.
 
     Args:
@@ -67,6 +67,6 @@ def read_target(
     )
     samples = list(measured.samples.values())
     metric = metric or Metric(samples)
-    evidence = measured_round([metric.of(one) for one in samples], metric.of(sample))
+    evidence = round_evidence([metric.of(one) for one in samples], metric.of(sample))
     count = sum(len(one.documents) for one in samples)
-    return TargetRound(measured.step, count, evidence, loss, sample, metric)
+    return TargetMeasurement(measured.step, count, evidence, loss, sample, metric)

@@ -51,7 +51,7 @@ def fastmix_gradient(weights: Tensor, products: Tensor, eta: float) -> Tensor:
 
 def unembedding(model: nn.Module) -> str:
     """Returns the name of the parameter that makes logits of the last layer: the output embedding
-    of a model of transformers, of another model its last matrix."""
+    of a model of transformers, the last matrix of another model."""
     matrices = {name: p for name, p in model.named_parameters() if p.dim() == 2}
     found = getattr(model, "get_output_embeddings", lambda: None)()
     own = [name for name, p in matrices.items() if found is not None and p is found.weight]

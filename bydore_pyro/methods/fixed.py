@@ -95,7 +95,7 @@ def unimax_tokens(sizes: np.ndarray, budget: float, epochs: float) -> np.ndarray
 
 
 def fit_unimax(problem: Problem, config: FixedConfig, tokens: float) -> Fit:
-    """Returns UniMax's mixture for a run of so many tokens; no domain's text is looked at.
+    """Returns UniMax's mixture for a run of so many tokens; it reads no text.
 
     Where all text together is too little for the run, the mixture is the natural one.
     """

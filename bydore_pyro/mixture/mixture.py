@@ -35,7 +35,7 @@ def jitter(means: np.ndarray) -> float:
 
 
 def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> float:
-    """Returns ``sum_k |l_k - r_k| / 2``, the share that lies elsewhere, in [0, 1] for weights.
+    """Returns ``sum_k |l_k - r_k| / 2``: for weights, the share in [0, 1] that lies elsewhere.
 
     A domain that one of them lacks has no weight there.
     """
@@ -43,8 +43,8 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
 
 
 def below(names: Collection[str]) -> dict[str, list[int]]:
-    """Returns the places of the names below each path, `web` and `web/law` for `web/law/high`; of
-    those paths alone that stand for several names, and not for all."""
+    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
+    if the path stands for several names but not for all."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         for at in (at for at, letter in enumerate(name) if letter == "/"):
@@ -155,7 +155,7 @@ class Mixture:
 
     @property
     def not_leading(self) -> tuple[int, ...]:
-        """The places of all domains but the 20 of the largest (free) weights."""
+        """The places of all domains but the 20 with the largest (free) weights."""
         order = np.argsort(-np.array(self.free_weights or self.weights), kind="stable")
         return tuple(order[MOST_SHOWN:].tolist())
 
@@ -180,17 +180,16 @@ class Mixture:
                 f"{caps.sum():.3f} of it"
             )
         feasible = tuple(within_caps(free[None], caps)[0].tolist())
-        # What was predicted of other weights is not told of these.
+        # What was predicted of other weights does not hold for these.
         return dataclasses.replace(
             self, weights=feasible, free_weights=self.weights, predicted_loss=None
         )
 
     def unpooled(self, pools: Mapping[str, Mapping[str, float]]) -> Mixture:
-        """Returns the weights of the domains that were measured together, each alone: their shares
-        of what was found for all of them.
+        """Splits the weight of each pool among its domains, by their shares of its tokens.
 
-        What one of them deserves was not measured: its interval begins with 0 and ends where that
-        of all together does.
+        What one of them deserves was not measured: its interval begins with 0 and ends where
+        the interval of the pool does.
 
         Args:
             pools: The domains of each pool, with shares that sum to 1; others' pools have no
@@ -210,9 +209,9 @@ class Mixture:
             columns["hdi"] = tuple(
                 self.hdi[k] if share == 1 else (0.0, self.hdi[k][1]) for k, _, share in rows
             )
-        told = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
+        listing = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
         note = (
-            f"Measured together, because each has too little text: {told}. They share the "
+            f"Measured together, because each has too little text: {listing}. They share the "
             "weight of their pool in proportion to their tokens."
         )
         names = tuple(name for _, name, _ in rows)
@@ -233,7 +232,7 @@ class Mixture:
         }
 
     def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
-        """Holds a mixture that is to be used against the data it is to be used on.
+        """Checks that the mixture fits the data that it is to be used on.
 
         Args:
             names: The domains that the data can be drawn from.
@@ -288,7 +287,7 @@ class Mixture:
 
     @property
     def sha256(self) -> str:
-        """The hash of all that the mixture says."""
+        """The hash of the whole mixture."""
         return content_hash(self.to_json())
 
     @classmethod
@@ -306,7 +305,7 @@ class Mixture:
 
     @classmethod
     def from_content(cls, content: Any, path: Path) -> Mixture:
-        """Returns the mixture that a file's JSON describes; `path` is what errors name.
+        """Returns the mixture that a file's JSON describes; errors name `path`.
 
         Raises:
             DataError: When it is not a mixture, or its weights are not valid.

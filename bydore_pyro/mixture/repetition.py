@@ -13,7 +13,7 @@ PROXY_CONSTANT = 4.0  # R of a proxy that was not measured: `models/proxy-tiny`'
 def effective_shares(
     weights: Tensor, epochs_per_unit_weight: Tensor | float, constant: Tensor | float
 ) -> Tensor:
-    """Returns the shares ``v`` of a run in fresh text that teaches as much as the repeated text.
+    """Returns the shares ``v`` of fresh text that teach as much as the repeated text of a run.
 
     With ``e_k = w_k N / U_k`` epochs of domain k, in a run of N tokens::
 

@@ -10,7 +10,7 @@
 | `train_weights`, also as one stage | levanter |
 | a Python module with `WEIGHTS` | torchtitan, LitGPT |
 
-Where only paths are told, a domain is called by what its path has of its own. No module is run.
+Where a file has only paths, a domain is called by what its path alone has. No module is run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINE = re.compile(r"([-+0-9.eE]+)\s+(\S+)")
 
 
 def blend_of(text: str) -> list[str] | None:
-    """Returns weights and prefixes in turn, None where a text is not lines of these."""
+    """Reads weights and prefixes in turn from lines of text; None if the text is none such."""
     found = [LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
     lines = [line for line in found if line is not None]
     if not lines or len(lines) < len(found):
@@ -38,7 +38,7 @@ def blend_of(text: str) -> list[str] | None:
 
 
 def module_weights(text: str) -> dict[str, Any] | None:
-    """Returns the literal `WEIGHTS` of a Python module, None where a text is none."""
+    """Returns the literal `WEIGHTS` of a Python module, None if the text is none."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -51,7 +51,7 @@ def module_weights(text: str) -> dict[str, Any] | None:
 
 
 def trainers_weights(found: Any) -> Any:
-    """Returns weights by name out of a trainer's file, or its content as it is where it is none.
+    """Returns weights by name from a trainer's file; other content is returned as it is.
 
     Raises:
         ValueError: When a file has several stages, or not a weight for each domain.
@@ -88,8 +88,8 @@ def _paired(names: Sequence[str], weights: Sequence[Any]) -> dict[str, Any]:
 
 
 def names_of_paths(paths: Sequence[Any]) -> list[str]:
-    """Returns what each path has of its own: ``law`` and ``web`` of ``/data/law_text_document`` and
-    ``/data/web_text_document``.
+    """Returns the part of each path that the others lack: ``law`` and ``web`` of
+    ``/data/law_text_document`` and ``/data/web_text_document``.
 
     Raises:
         ValueError: When they are no paths.

@@ -16,7 +16,7 @@ __all__ = ["Row", "interval_of", "shown_rows"]
 
 
 class Row(NamedTuple):
-    """A domain, a branch (all domains below a path), or what is not shown one by one.
+    """A domain, a branch (all domains below a path), or the rest, not shown one by one.
 
     Attributes:
         name: Of the domain or branch; "the rest (5 domains)".
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name, set in by its depth."""
+        """The name, indented by its depth."""
         return "  " * self.depth + self.name
 
 
@@ -68,14 +68,13 @@ def shown_rows(names: Sequence[str], weights: Sequence[float], most: int = MOST_
 
     rows.sort(key=key)
     if hidden:
-        told = f"the rest ({len(hidden)} domain{'s' * (len(hidden) > 1)})"
-        rows.append(Row(told, tuple(hidden), "rest"))
+        name = f"the rest ({len(hidden)} domain{'s' * (len(hidden) > 1)})"
+        rows.append(Row(name, tuple(hidden), "rest"))
     return rows
 
 
 def interval_of(mixture: Mixture, row: Row) -> tuple[float, float] | None:
-    """Returns the interval, two shares in [0, 1], of what a row of the mixture stands for; None
-    where it is not known."""
+    """Returns the interval of a row's weight, two shares in [0, 1]; None where it is not known."""
     if row.kind == "domain":
         return None if mixture.hdi is None else mixture.hdi[row.places[0]]
     if row.kind == "branch":

@@ -1,4 +1,4 @@
-"""Weights that others wrote: RegMix, DoReMi, plain mappings and tables, told by their content.
+"""Weights that others wrote: RegMix, DoReMi, plain mappings and tables, known by their content.
 
 | content | weights |
 |---|---|
@@ -85,13 +85,13 @@ def mixture_from(source: str) -> Mixture:
 
 
 def read_mixture(path: Path) -> Mixture:
-    """Reads domain weights from a file of any kind that this module's table lists.
+    """Reads domain weights from any kind of file in the table of this module.
 
     Args:
         path: The file; its name does not matter. Of a run's folder, `mixture.json`.
 
     Returns:
-        Weights that sum to 1. Only our own format tells of which tokenizer's tokens they are
+        Weights that sum to 1. Only our own format says of which tokenizer's tokens they are
         shares; the others' weights come without a `tokenizer`.
 
     Raises:
@@ -115,7 +115,7 @@ def read_mixture(path: Path) -> Mixture:
 
 
 def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
-    """Reads numbers by domain, such as their tokens, from a file of weights; as they stand there.
+    """Reads numbers by domain, such as tokens, from a file of weights, without normalising.
 
     Args:
         path: The file.
@@ -169,7 +169,7 @@ def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
 
 
 def require_finished(folder: Path) -> None:
-    """Refuses the folder of a run that has no weights, or that was stopped before its end.
+    """Refuses the folder of a run without weights, or of one that was stopped before its end.
 
     Raises:
         RunFolderError: Tells where it stands, and the command that goes on with it.

@@ -12,7 +12,7 @@ from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
 from .scheduling import STRATEGIES as STRATEGIES
 from .scheduling import Strategy as Strategy
-from .scheduling import kept_on_signal as kept_on_signal
+from .scheduling import kept_when_stopped as kept_when_stopped
 from .scheduling import proxy_content as proxy_content
 from .scheduling import restore_proxy as restore_proxy
 from .scheduling import schedule as schedule

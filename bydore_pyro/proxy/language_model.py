@@ -31,7 +31,7 @@ MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 
 def model_source(named: str) -> str:
-    """Returns the folder of a model, also of one of ours from any other folder, or its hub name."""
+    """Returns the folder of a model or its hub name; our own models are found from any folder."""
     places = (Path(named), PACKAGE.parent / named, PACKAGE / named)
     return str(next((place for place in places if place.is_dir()), named))
 
@@ -82,8 +82,8 @@ def load_language_model(folder: str, vocabulary: int) -> nn.Module:
             output_loading_info=True,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        told = one_line(error)
-        raise DataError(f"Expected the weights of {folder} as safetensors, found: {told}") from None
+        why = one_line(error)
+        raise DataError(f"Expected the weights of {folder} as safetensors, found: {why}") from None
     if lost := sorted(about["missing_keys"]):
         raise DataError(f"Expected all weights of the model in {folder}, found no {lost[0]}")
     if model.config.vocab_size < vocabulary:

@@ -44,7 +44,7 @@ class Cost:
         self.flops[name] += flops
 
     def add(self, parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> None:
-        """Adds what another counter reported as its `parts`, under their names after a prefix."""
+        """Adds the `parts` that another counter reported, with a prefix before their names."""
         for name, spent in parts.items():
             self.count(prefix + name, int(spent["tokens"]), spent["flops"])
             self.seconds[prefix + name] += spent["seconds"]
@@ -97,7 +97,7 @@ class MeasuredModel:
         self._flops_per_token = _forward_flops_per_token(model)
 
     def counting_anew(self) -> MeasuredModel:
-        """Returns the same model with a cost counter of its own, and nothing of a training."""
+        """Returns the same model with a new cost counter, and without the state of a training."""
         own = MeasuredModel(self.model, None, self.parallel, self.precision)
         own._losses = self._losses
         return own
@@ -139,8 +139,8 @@ class MeasuredModel:
         return self.parallel.gather(own, len(batch))
 
     def own_losses(self, batch: Tensor, part: str, passes: int = 3) -> Tensor:
-        """Returns the token losses ``(b, T - 1)`` of this process's rows of a batch ``(B, T)``, of
-        which a gradient will be taken; it costs so many forward passes."""
+        """Returns the token losses ``(b, T - 1)`` of this process's rows of a batch ``(B, T)``, to
+        take a gradient of; charges `passes` forward passes."""
         self._charge(part, batch, passes)
         with self._precision(batch.device, full=False):
             return self._losses(self.parallel.own(batch))

@@ -1,4 +1,4 @@
-"""The processes among which a search's batches are split, through Accelerate.
+"""The processes that share a search's batches, through Accelerate.
 
 Every process draws the same batches, computes its share of their rows, and learns the same weights;
 gradients are summed and losses gathered, so that a search on N processes is the search on one but
@@ -19,12 +19,12 @@ __all__ = ["Parallel", "number_of_processes"]
 
 
 def number_of_processes() -> int:
-    """Returns how many processes `torchrun` or `accelerate` started, 1 where neither did."""
+    """Returns how many processes `torchrun` or `accelerate` started, 1 if neither did."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 class Parallel:
-    """This process's part of the work; all of it where `torchrun` or `accelerate` started none.
+    """This process's part of the work: all of it unless `torchrun` or `accelerate` started several.
 
     Args:
         cpu: Whether the processes compute on the CPU, where there are several.
@@ -48,14 +48,14 @@ class Parallel:
             self._accelerator.wait_for_everyone()
 
     def agree(self, text: str) -> str:
-        """Returns the first process's text, to all of them."""
+        """Gives all processes the first process's text."""
         if self._accelerator is None:
             return text
         utils = require("accelerate.utils", "target")
         return str(utils.broadcast_object_list([text])[0])
 
     def largest(self, value: int) -> int:
-        """Returns the largest of the processes' values, to all of them."""
+        """Gives all processes the largest of their values."""
         if self._accelerator is None:
             return value
         own = torch.tensor([value], device=self._accelerator.device)
@@ -67,7 +67,7 @@ class Parallel:
         return self.index == 0
 
     def own(self, rows: Tensor) -> Tensor:
-        """Returns this process's share of the rows; the last ones' repeat the first, to fill up."""
+        """Returns this process's share of the rows; the first rows fill the last shares up."""
         if self.count == 1:
             return rows
         each = -(-len(rows) // self.count)
@@ -83,7 +83,7 @@ class Parallel:
         return padded[self.index * each : (self.index + 1) * each]
 
     def gather(self, own: Tensor, rows: int) -> Tensor:
-        """Returns all rows' values, in order, from every process's; without gradients."""
+        """Returns the values of all rows, in order, from all processes; without gradients."""
         if self._accelerator is None:
             return own
         return self._accelerator.gather(own.detach().contiguous())[:rows]

@@ -1,6 +1,6 @@
 """How weights become training batches, and a fresh model trained on fixed weights.
 
-What a signal broke off is kept in a folder, and gone on with.
+A training that is asked to stop is kept in a folder, and gone on with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bydore_pyro.utils import (
 __all__ = [
     "STRATEGIES",
     "Strategy",
-    "kept_on_signal",
+    "kept_when_stopped",
     "proxy_content",
     "restore_proxy",
     "schedule",
@@ -119,7 +119,7 @@ def train_on_mixture(
 
     Args:
         domains: Where the batches come from.
-        proxy: Before its first step, or kept behind a later one (`kept_on_signal`): it takes the
+        proxy: Before its first step, or kept behind a later one (`kept_when_stopped`): it takes the
             steps that are left.
         weights: Shares by domain, summing to 1; a domain of the validation set is allowed too.
         steps: Training steps.
@@ -147,7 +147,7 @@ def train_on_mixture(
 
 
 def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
-    """Returns what a proxy's next step depends on, and what it cost; for `write_tree`."""
+    """Returns the state that a proxy's next step depends on, and its cost; for `write_tree`."""
     cost = proxy.cost
     return {
         "proxy": {
@@ -161,7 +161,7 @@ def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
 
 
 def restore_proxy(proxy: Proxy, domains: Domains, content: Mapping[str, Any]) -> None:
-    """Sets a proxy that has taken no step to what `proxy_content` gave."""
+    """Restores a proxy that has taken no step to what `proxy_content` gave."""
     proxy.model.load_state_dict(content["proxy"]["model"])
     proxy.optimizer.load_state_dict(content["proxy"]["optimizer"])
     proxy.steps = content["proxy"]["steps"]
@@ -171,10 +171,10 @@ def restore_proxy(proxy: Proxy, domains: Domains, content: Mapping[str, Any]) ->
 
 
 @contextmanager
-def kept_on_signal(
+def kept_when_stopped(
     place: Path, belongs: Mapping[str, Any], proxy: Proxy, domains: Domains
 ) -> Iterator[Callable[[], None]]:
-    """Keeps a proxy in training when a signal asks for the end, and goes on with a kept one.
+    """Keeps a proxy in training on a request to stop, and goes on with a kept one.
 
     Args:
         place: The folder where it is kept until it is finished.

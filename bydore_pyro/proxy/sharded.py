@@ -5,7 +5,7 @@ shard of the mean gradient; it folds that shard as `GradientSketch` folds a whol
 folds are added up: a sketch of ``S`` numbers is all that the processes exchange beside FSDP's own.
 
 A micro-batch of fewer sequences than processes is computed several times. That costs more and
-leaves more micro-batches, whose scatter tells how surely the mean is known.
+leaves more micro-batches, whose scatter shows how surely the mean is known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_sharded(model: nn.Module) -> bool:
 
 def micro_batch(sequences: int, processes: int) -> int:
     """Returns how many of a batch's sequences are one micro-batch: as many as there are processes,
-    or fewer, where that leaves less than 8 micro-batches or some process idle."""
+    or fewer, where this leaves less than 8 micro-batches or some process idle."""
     fitting = [m for m in range(1, processes + 1) if not (processes % m or sequences % m)]
     return max((m for m in fitting if sequences // m >= FEWEST), default=1)
 
@@ -93,7 +93,7 @@ class ShardedSketch:
 
     def witnesses(self, documents: np.ndarray) -> np.ndarray:
         """Returns the numbers ``(M,)`` of micro-batches, given their sequences' documents ``(B,)``:
-        two that share a document have one number."""
+        micro-batches that share a document have one number."""
         groups = np.arange(len(documents)) // micro_batch(len(documents), self.model.parallel.count)
         _, numbers = np.unique(documents, return_inverse=True)
         count = int(groups[-1]) + 1

@@ -27,8 +27,8 @@ NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hun
 
 
 def trajectory_figure(record: RunRecord) -> Figure | None:
-    """Draws the mean weights over the steps, of many domains the largest, and where the average
-    begins.
+    """Draws the mean weights over the steps and where the average begins; of many domains the
+    largest.
 
     None of a search by matching, which learns its weights after the last step.
     """
@@ -42,8 +42,8 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     order = sorted(names, key=lambda name: -averages[name])
     order = order if len(order) <= MOST_SHOWN else order[:FEW_LINES]
     kept = np.arange(len(steps) - 1, -1, -max(1, -(-len(steps) // MOST_POINTS)))[::-1]
-    told = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
-    figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, told, names)
+    note = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
+    figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, note, names)
     (axes,) = figure.axes
     axes.set_ylim(bottom=0)
     place = steps[min(start, len(steps) - 1)]
@@ -54,8 +54,8 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
 
 
 def rounds_figure(record: RunRecord) -> Figure | None:
-    """Draws the largest weights by every round's evidence: alone as dots, together as lines; of a
-    training that moves its mixture, the weights trained on as lines, those found as dots.
+    """Draws the largest weights at every round: each round's own as dots, those by all so far as
+    lines; in a training that moves its mixture, those found as dots, those trained on as lines.
 
     None where a run has no two rounds to compare.
     """
@@ -69,8 +69,8 @@ def rounds_figure(record: RunRecord) -> Figure | None:
         x, by_all, alone = "step of the model", "trained on at the end", "found at step"
     order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
     together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
-    told = {name: f"{last[name]:.4f} {by_all}" for name in order}
-    figure = _lines(x, places, together, told, list(last))
+    note = {name: f"{last[name]:.4f} {by_all}" for name in order}
+    figure = _lines(x, places, together, note, list(last))
     (axes,) = figure.axes
     for name, line in zip(order, axes.get_lines(), strict=True):
         for place, one in zip(places, rounds, strict=True):
@@ -99,7 +99,7 @@ def as_svg(figure: Figure, salt: str) -> str:
     import matplotlib
 
     file = io.BytesIO()
-    told = {gid for artist in figure.findobj() if (gid := artist.get_gid()) is not None}
+    named = {gid for artist in figure.findobj() if (gid := artist.get_gid()) is not None}
     settings = {"svg.fonttype": "none", "svg.hashsalt": salt}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         # The browser has them.
@@ -114,7 +114,7 @@ def as_svg(figure: Figure, salt: str) -> str:
         element.attrib = {key.rpartition("}")[2]: NEEDLESS.sub(r"\1", value)
                           for key, value in element.attrib.items()}  # fmt: skip
         element.text, element.tail = ((text or "").strip() for text in (element.text, element.tail))
-        if gid in told:
+        if gid in named:
             title = ElementTree.Element("title")
             title.text = gid
             element.insert(0, title)
@@ -122,14 +122,13 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def _lines(
-    name: str, x: np.ndarray, y: Mapping[str, np.ndarray], told: Mapping[str, str], names: list[str]
+    name: str, x: np.ndarray, y: Mapping[str, np.ndarray], note: Mapping[str, str], names: list[str]
 ) -> Figure:
-    """Draws weights over what `name` is the name of, each with what is told of it; colours are
-    those of all names."""
+    """Draws weights over the quantity `name`, each with its note, in the colours of all names."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
-    axes, gids = figure.subplots(), [f"{visible(one)}: {told[one]}" for one in y]
+    axes, gids = figure.subplots(), [f"{visible(one)}: {note[one]}" for one in y]
     colours = domain_colours(names if len(names) <= len(PALETTE) else list(y))
     for one, gid in zip(y, gids, strict=True):
         axes.plot(x, y[one], color=colours[one], gid=gid)

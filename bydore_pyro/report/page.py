@@ -1,4 +1,4 @@
-"""What a report tells of runs, as text for a terminal and as one self-contained HTML page."""
+"""A report on runs: text for a terminal, and one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bydore_pyro.report.tables import (
     cautions,
     commands,
     comparison_table,
+    cost_sentence,
     cost_table,
-    cost_told,
     loss_table,
     round_table,
     weights_table,
@@ -83,7 +83,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     mixture = record.mixture
     weights = [plot_weights(mixture), WEIGHTS] if drawn and mixture is not None else []
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
-    told = LIVE if record.live else ROUNDS
+    caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
     sections: tuple[tuple[str, Sequence[Any]], ...] = (
         ("The mixture", (
@@ -94,9 +94,9 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),
-        ("", (cost_told(record) if mixture is not None else None,)),
+        ("", (cost_sentence(record) if mixture is not None else None,)),
         (EXPERT[0], (
-            *learned, told if record.metrics.matching.rounds else None, round_table(record),
+            *learned, caption if record.metrics.matching.rounds else None, round_table(record),
         )),
         (EXPERT[1], (cost_table(record.metrics.search),)),
         (EXPERT[2], commands(record)),
@@ -113,7 +113,7 @@ def _is_shown(block: Any) -> bool:
 
 
 def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
-    """Returns the sections of several runs beside each other; several seeds are so many runs."""
+    """Returns the sections of several runs beside each other; each seed is a run."""
     runs = [one for r in records for one in ((r,) if r.mixture is not None else r.seeds)]
     return [
         Section("The runs", [*cautions(runs), comparison_table(runs)]),
@@ -122,8 +122,8 @@ def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
 
 
 def report_text(folder: Path) -> str:
-    """Returns a run's weights and losses, how far to believe them, what they cost, where the files
-    lie and what to do next; of a search with several seeds how they agree.
+    """Returns a run's weights and losses, how far to believe them, its cost, its files and what to
+    do next; for a search with several seeds, how they agree.
 
     Raises:
         RunFolderError: When the folder holds no finished run.
@@ -151,8 +151,8 @@ def _as_text(section: Section) -> Iterator[str]:
     judged = []
     for block in section.blocks:
         if isinstance(block, Verdict):
-            told = f"{block.level:<7}  {block.told} {block.figures}"
-            judged.append(lines(told, " " * 9))
+            text = f"{block.level:<7}  {block.heading} {block.figures}"
+            judged.append(lines(text, " " * 9))
         elif not isinstance(block, Table):
             yield lines(str(block))
         elif not block.folded:
@@ -210,7 +210,7 @@ def html_report(folders: Sequence[Path]) -> str:
 
 
 def add_html_report(folder: RunFolder) -> str:
-    """Writes `report.html` into a run's folder; returns a line: where it lies, or why it does not.
+    """Writes `report.html` into a run's folder; returns its path in a line, or the reason for none.
 
     Nothing is raised: a search of hours must not fail for want of its page.
     """

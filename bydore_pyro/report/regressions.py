@@ -1,4 +1,4 @@
-"""What a fit on tables of finished runs tells: its verdicts and its tables."""
+"""Verdicts and tables on a fit to tables of finished runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def _runs(record: RunRecord) -> Verdict | None:
     runs, mixture = record.metrics.details.runs, record.mixture
     if runs is None or mixture is None:
         return None
-    told = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
+    figures = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
     if runs < len(mixture.names):
-        told += " From so few it mostly assumes what a domain is worth."
-        return Verdict("bad", "Are there enough runs?", "No", told)
-    return Verdict("good", "Are there enough runs?", "Yes", told)
+        figures += " From so few it mostly assumes what a domain is worth."
+        return Verdict("bad", "Are there enough runs?", "No", figures)
+    return Verdict("good", "Are there enough runs?", "Yes", figures)
 
 
 def _regression(record: RunRecord) -> Verdict | None:
@@ -38,14 +38,14 @@ def _regression(record: RunRecord) -> Verdict | None:
     one = details.regressions.get(details.regression)
     if one is None or one.spearman_x100 is None:
         return None
-    told = (
+    figures = (
         f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
         f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}, "
         f"{percent(one.coverage)} in their {HELD} intervals."
     )
     ranks = one.spearman_x100 >= RANKS
     return Verdict("good" if ranks else "careful", "Does it predict runs that it has not seen?",
-                   "It ranks them" if ranks else "Roughly", told)  # fmt: skip
+                   "It ranks them" if ranks else "Roughly", figures)  # fmt: skip
 
 
 def _distance(record: RunRecord) -> Verdict | None:
@@ -66,16 +66,16 @@ def _gain(record: RunRecord) -> Verdict | None:
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None
     question, means = "Is it better than the prior?", []
-    told = []
+    predictions = []
     for name, (mean, sd) in mixture.predicted_loss.items():
         means.append(mean)
-        told.append(f"{name} {number(mean, '.4f')}{'' if sd is None else f' ± {sd:.4f}'}")
-    figures = f"Predicted loss of a run on each: {'; '.join(told)}."
+        predictions.append(f"{name} {number(mean, '.4f')}{'' if sd is None else f' ± {sd:.4f}'}")
+    figures = f"Predicted loss of a run on each: {'; '.join(predictions)}."
     if mixture.weights == mixture.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
     if number(min(means), ".4f") == number(max(means), ".4f"):
-        figures += " All predictions are equal: the runs tell nothing apart."
-        return Verdict("unknown", question, "Nothing was told apart", figures)
+        figures += " All predictions are equal: the runs show no difference."
+        return Verdict("unknown", question, "No difference was found", figures)
     if gain.probability is None:
         figures += " This regression cannot say how certain that is."
     else:
@@ -93,7 +93,7 @@ def _gain(record: RunRecord) -> Verdict | None:
 
 
 def regression_tables(record: RunRecord) -> list[Table]:
-    """Returns the tables that a fit on tables of runs left, as far as it did."""
+    """Returns those tables that a fit on tables of runs left."""
     details = record.metrics.details
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),

@@ -1,4 +1,4 @@
-"""A run's folder, read as far as it is there; nothing is unpickled or run."""
+"""Reads a run's folder, as much as there is; nothing is unpickled or run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """A run as its folder tells it; whatever can be missing may be None or empty.
+    """What the folder of a run holds; whatever can be missing may be None or empty.
 
     Attributes:
         path: The folder.
-        label: A name to tell it from others.
+        label: A name for it beside others.
         config: What was asked.
         metrics: What it cost and reached.
         mixture: The weights.
@@ -55,7 +55,7 @@ class RunRecord:
 
     @property
     def method(self) -> str:
-        """What found the weights: a method's name, "search" where it is the search itself."""
+        """What found the weights: the name of a method, "search" for the search itself."""
         return str(self.metrics.method or self.asked("fit", "method") or "search")
 
     @property
@@ -65,7 +65,7 @@ class RunRecord:
 
     @property
     def by_matching(self) -> bool:
-        """Whether a search found it by gradient matching, not by linear evidence."""
+        """Whether a search found the weights by gradient matching, not by linear evidence."""
         by_options = self.searched and self.asked("run", "evidence") == "matching"
         return by_options or bool(self.metrics.matching.rounds)
 
@@ -76,7 +76,7 @@ class RunRecord:
 
     @property
     def average_start(self) -> int:
-        """The place of the first step that the result averages; by matching, of the last."""
+        """The place of the first step that the result averages; by matching, of the last step."""
         steps = 0 if self.trajectory is None else self.trajectory.sizes["step"]
         if self.by_matching:
             return max(0, steps - 1)
@@ -91,8 +91,8 @@ class RunRecord:
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
-    """Reads a run's folder: a search's, a case's, another method's fit, several seeds', or that of
-    a training which moved its mixture.
+    """Reads the folder of a search, a case, another method's fit, several seeds, or a training that
+    moved its mixture.
 
     Args:
         folder: The run.

@@ -27,8 +27,8 @@ __all__ = [
     "cautions",
     "commands",
     "comparison_table",
+    "cost_sentence",
     "cost_table",
-    "cost_told",
     "loss_table",
     "round_table",
     "weights_table",
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
-    """Returns a row a domain, the largest weight first; figures that no domain has are left out.
+    """Returns a row a domain, the largest weight first; columns that no domain has are left out.
 
     Of many domains the largest, and the sums of branches and of the rest (`shown_rows`). The
     `whole` table has every domain, and is none where the other has them all.
@@ -49,10 +49,10 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     places = [row.places[0] if row.kind == "domain" else None for row in rows]
     columns = {
         "domain": [row.label for row in rows],
-        "weight": _sums_told(mixture.weights, rows),
+        "weight": _sums(mixture.weights, rows),
     }
     if mixture.free_weights is not None:
-        columns["uncapped"] = _sums_told(mixture.free_weights, rows)
+        columns["uncapped"] = _sums(mixture.free_weights, rows)
     if mixture.hdi is not None:
         ends = [interval_of(mixture, row) for row in rows]
         interval = f"{percent(mixture.hdi_probability)} interval"
@@ -77,7 +77,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     )
 
 
-def _sums_told(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
+def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
 
@@ -126,8 +126,8 @@ def agreement_table(record: RunRecord) -> Table:
     )
 
 
-def cost_told(record: RunRecord) -> str:
-    """Returns in a sentence what a run cost; parts that are not known are left out."""
+def cost_sentence(record: RunRecord) -> str:
+    """Returns the cost of a run as a sentence; unknown parts are left out."""
     metrics, spent = record.metrics, record.metrics.search
     known = (
         duration(spent.seconds) if spent.seconds else "",
@@ -154,7 +154,7 @@ def cost_table(cost: Spent) -> Table:
 
 
 def commands(record: RunRecord) -> list[tuple[str, str]]:
-    """Returns commands to go on with: what each does, and the line."""
+    """Returns commands to go on with: the purpose of each, and the line."""
     if record.mixture is None:
         return []
     run, data = shlex.quote(str(record.path)), str(record.asked("run", "data") or "STORE")
@@ -184,9 +184,9 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
-    """Returns why these runs cannot simply be compared, where that is so."""
+    """Returns the reasons why these runs cannot simply be compared, if any."""
     mixtures = [record.mixture for record in records if record.mixture is not None]
-    told: dict[str, list[Any]] = {
+    properties: dict[str, list[Any]] = {
         "The runs have different domains: a weight that is missing is not zero.": [
             frozenset(mixture.names) for mixture in mixtures
         ],
@@ -198,12 +198,12 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
             str(record.asked("run", "validation") or "") for record in records
         ],
     }
-    return [line for line, values in told.items() if len(set(filter(None, values))) > 1]
+    return [line for line, values in properties.items() if len(set(filter(None, values))) > 1]
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
-    """Returns a column a run: what it is and cost, its fresh models' losses, how far its weights
-    are from the first run's, its weights with intervals, and its verdicts."""
+    """Returns a column a run: its method and cost, its fresh models' losses, the distance of its
+    weights from the first run's, its weights with intervals, and its verdicts."""
     metrics = [record.metrics for record in records]
     rows: dict[str, list[str]] = {
         "method": [record.method for record in records],
@@ -239,8 +239,8 @@ def _weight(mixture: Mixture, names: Sequence[str]) -> str:
     places = [mixture.names.index(name) for name in names if name in mixture.names]
     if not places:
         return ABSENT
-    told = number(sum(mixture.weights[place] for place in places))
+    text = number(sum(mixture.weights[place] for place in places))
     if mixture.hdi is None or len(names) > 1:
-        return told
+        return text
     low, high = map(number, mixture.hdi[places[0]])
-    return f"{told} ({low} to {high})"
+    return f"{text} ({low} to {high})"

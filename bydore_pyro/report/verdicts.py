@@ -1,4 +1,4 @@
-"""Is a run's mixture to be believed? Verdicts in plain words, with the figures behind them."""
+"""Verdicts on whether to believe the mixture of a run, with the figures behind them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Limits:
     def judge(
         self, value: float, figures: str, *, level: Level | None = None, answer: str = ""
     ) -> Verdict:
-        """Returns the verdict on a figure; a level or an answer stands for that of the limits."""
+        """Returns the verdict on a figure; `level` or `answer` replace those of the limits."""
         level = level or self.level(value)
         answers = dict(zip(("good", "careful", "bad"), self.answers, strict=True))
         return Verdict(level, self.question, answer or answers[level], figures, self.reason)
@@ -93,7 +93,7 @@ LIMITS = {
 
 
 def compared_with(record: RunRecord) -> tuple[str, str]:
-    """Returns what intervals are held against, in short and with its size."""
+    """Returns what intervals are compared with, in short and with its size."""
     if record.mixture is not None and record.mixture.prior is not None:
         short = "its share of the prior"
         return short, f"{short} (the mixture that the fit started from)"
@@ -102,7 +102,7 @@ def compared_with(record: RunRecord) -> tuple[str, str]:
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
-    """Returns the verdicts on a run; what its files do not tell is not judged."""
+    """Returns the verdicts on a run; without the figures in its files there is no verdict."""
     first, then = (_learned, _covered, _rounds, _settled), (_decided, _checked, _fits, _agrees)
     found = [judge(record) for judge in first]
     found += [*regression_verdicts(record), *(judge(record) for judge in (*then, _repeats))]
@@ -122,8 +122,8 @@ def _settled(record: RunRecord) -> Verdict | None:
     limits, means = LIMITS["drift"], record.trajectory["mean"].values.astype(float)
     start, end = record.average_start, len(means)
     if end - start < FEWEST_STEPS:
-        told = f"The result averages fewer than {FEWEST_STEPS} steps."
-        return Verdict("unknown", limits.question, "Too short to tell", told)
+        figures = f"The result averages fewer than {FEWEST_STEPS} steps."
+        return Verdict("unknown", limits.question, "Too short to tell", figures)
     middle = (start + end) // 2
     moved = 0.5 * float(np.abs(means[start:middle].mean(0) - means[middle:].mean(0)).sum())
     steps = record.trajectory["step"].values
@@ -140,41 +140,41 @@ def _decided(record: RunRecord) -> Verdict | None:
     if mixture is None:
         return None
     if mixture.hdi is None:
-        told = "There are no intervals: whether these weights are decided is not known."
-        return Verdict("unknown", limits.question, "Not known", told)
+        figures = "There are no intervals: whether these weights are decided is not known."
+        return Verdict("unknown", limits.question, "Not known", figures)
     decided, (_, against) = mixture.verdicts(), compared_with(record)
     above = [name for name, one in decided.items() if one == "above"]
     clear = [name for name, one in decided.items() if one != "undecided"]
     held = sum(mixture.as_dict()[name] for name in clear)
-    told = (
+    figures = (
         f"The {percent(mixture.hdi_probability)} interval lies above {against} for "
         f"{listed(above, FEW) or 'no domain'}, and below it for {len(clear) - len(above)} of "
         f"{len(decided)} domains; they hold {percent(held)} of the weight."
     )
     if len(clear) < len(decided):
-        told += " This run cannot say whether the others deserve more or less."
+        figures += " This run cannot say whether the others deserve more or less."
     runs = record.metrics.details.runs
     too_few = runs is not None and runs < len(mixture.names)
     if too_few:
-        told += " So few runs cannot decide it."
-    told, level = _trusted(record, limits, len(clear) / len(decided), told)
+        figures += " So few runs cannot decide it."
+    figures, level = _trusted(record, limits, len(clear) / len(decided), figures)
     return limits.judge(
         len(clear) / len(decided),
-        told,
+        figures,
         level="bad" if too_few else level,
         answer=f"{len(clear) or 'None'} of {len(decided)} domains",
     )
 
 
 def _trusted(
-    record: RunRecord, limits: Limits, value: float, told: str
+    record: RunRecord, limits: Limits, value: float, figures: str
 ) -> tuple[str, Level | None]:
-    """What is told of a figure that rests on intervals, and its level: no good one where the
+    """Returns the text on a figure that rests on intervals, and its level: not "good" if the
     intervals are not to be trusted."""
     width = _fits(record)
     if width is None or width.level != "bad" or limits.level(value) != "good":
-        return told, None
-    return f"{told} It rests on intervals that are not to be trusted.", "careful"
+        return figures, None
+    return f"{figures} It rests on intervals that are not to be trusted.", "careful"
 
 
 def _fits(record: RunRecord) -> Verdict | None:
@@ -201,23 +201,23 @@ def _fits(record: RunRecord) -> Verdict | None:
         )
     else:
         meaning = "The draws were corrected by the model: they are the posterior's."
-    told = (
+    figures = (
         f"The guide was compared with its model: PSIS k-hat {number(fit.khat, '.2f')} (good is "
         f"below {limits.good:g}), {number(fit.effective_draws, '.0f')} effective of "
         f"{number(fit.draws, '.0f')} draws. {meaning}"
     )
-    return limits.judge(fit.khat, told, level=level, answer=answer)
+    return limits.judge(fit.khat, figures, level=level, answer=answer)
 
 
 def _covered(record: RunRecord) -> Verdict | None:
     limits, unexplained = LIMITS["unexplained"], record.metrics.matching.unexplained
     if unexplained is None:
         return None
-    told = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
-    told += "unexplained."
+    figures = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
+    figures += "unexplained."
     if limits.level(unexplained) == "bad":
-        told += " More text like the target's would help more than other weights."
-    return limits.judge(unexplained, told)
+        figures += " More text like the target's would help more than other weights."
+    return limits.judge(unexplained, figures)
 
 
 def _rounds(record: RunRecord) -> Verdict | None:
@@ -227,15 +227,15 @@ def _rounds(record: RunRecord) -> Verdict | None:
     limits, apart = LIMITS["rounds"], total_variation(rounds[-1].alone, rounds[-1].weights)
     level: Level | None = None
     answer = ""
-    told = (
+    figures = (
         f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
         f"rounds by {number(apart)} in total variation. Below {limits.good:g} counts as settled, "
         f"{limits.bad:g} or more does not."
     )
     if len(rounds) == 1:
-        told, level = "There was only one round: nothing to compare.", "unknown"
+        figures, level = "There was only one round: nothing to compare.", "unknown"
         answer = "One round cannot tell"
-    return limits.judge(apart, told, level=level, answer=answer)
+    return limits.judge(apart, figures, level=level, answer=answer)
 
 
 def _checked(record: RunRecord) -> Verdict | None:
@@ -243,12 +243,12 @@ def _checked(record: RunRecord) -> Verdict | None:
     failing = [name for name in record.metrics.matching.check.failing if name in slopes]
     if not slopes:
         return None
-    told = f"On fresh text {len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
+    text = f"On fresh text {len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
     for word, sign in (("more", 1), ("less", -1)):
         if names := [name for name in failing if slopes[name] * sign > 0]:
-            told += f"; {word} of {listed(names, FEW)} would match the target better"
+            text += f"; {word} of {listed(names, FEW)} would match the target better"
     answer = f"Not for {len(failing)} of {len(slopes)} domains" if failing else ""
-    return limits.judge(len(failing) / len(slopes), f"{told}.", answer=answer)
+    return limits.judge(len(failing) / len(slopes), f"{text}.", answer=answer)
 
 
 def _agrees(record: RunRecord) -> Verdict | None:
@@ -256,20 +256,20 @@ def _agrees(record: RunRecord) -> Verdict | None:
     if frame is None:
         if not record.searched:
             return None
-        told = "One search cannot say; bydore search --seeds 5 measures it."
-        return Verdict("unknown", limits.question, "Not measured", told)
+        figures = "One search cannot say; bydore search --seeds 5 measures it."
+        return Verdict("unknown", limits.question, "Not measured", figures)
     held = float(frame["coverage"].mean())
     over = [str(name) for name in frame.index[frame["overconfident"]]]
-    told = "No domain is overconfident."
+    figures = "No domain is overconfident."
     if over:
-        told = f"Less than half as wide as that spread, so overconfident: {listed(over, FEW)}."
-    told, level = _trusted(record, limits, held, told)
+        figures = f"Less than half as wide as that spread, so overconfident: {listed(over, FEW)}."
+    figures, level = _trusted(record, limits, held, figures)
     return limits.judge(
         held,
         f"An interval holds what another seed found in {percent(held)} of the cases. "
         f"{percent(limits.good)} or more is good, below {percent(limits.bad)} is bad. The largest "
         f"standard deviation of a weight over the seeds is {number(frame['sd_over_seeds'].max())}. "
-        f"{told}",
+        f"{figures}",
         level="careful" if over and held >= limits.good else level,
     )
 
@@ -284,13 +284,13 @@ def _repeats(record: RunRecord) -> Verdict | None:
     often = [(name, times) for name, times in most if times > limits.good + 0.005]
     if not often:
         name, times = most[0]
-        told = f"{run} reads no domain twice"
+        figures = f"{run} reads no domain twice"
         if times >= 1.005:
-            told = f"{run} reads no domain more than {times:.2f} times ({name})"
-        return limits.judge(times, f"{told}.", level="good", answer="No")
+            figures = f"{run} reads no domain more than {times:.2f} times ({name})"
+        return limits.judge(times, f"{figures}.", level="good", answer="No")
     read = listed([f"{name} {number(times, '.1f')} times" for name, times in often], FEW)
-    told = f"{run} reads {read}; --max_epochs caps it"
+    figures = f"{run} reads {read}; --max_epochs caps it"
     if record.by_matching and record.asked("run", "target_tokens") is None:
-        told += ", and with --target_tokens the weights count how little that teaches"
+        figures += ", and with --target_tokens the weights count how little that teaches"
     answer = f"{len(often)} of {len(epochs)} domains"
-    return limits.judge(most[0][1], f"{told}.", answer=answer)
+    return limits.judge(most[0][1], f"{figures}.", answer=answer)

@@ -28,7 +28,7 @@ class Table:
     folded: bool = False
 
     def as_text(self) -> str:
-        """Returns it in columns of characters, the first to the left, the others to the right."""
+        """Returns it in columns of characters, the first aligned left, the others right."""
         table = [[visible(cell) for cell in row] for row in (self.header, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [self.caption] if self.caption else []
@@ -40,8 +40,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One answer on a run: what it means for the mixture, the figures behind it, and why the limits
-    of these lie where they do ("" where there are none)."""
+    """One answer on a run: what it means for the mixture, the figures behind it, and the reason of
+    their limits ("" without limits)."""
 
     level: Level
     question: str
@@ -50,7 +50,7 @@ class Verdict:
     reason: str = ""
 
     @property
-    def told(self) -> str:
+    def heading(self) -> str:
         """The question and its answer."""
         return f"{self.question} {self.answer}."
 

@@ -99,7 +99,7 @@ def search_by_linear_evidence(
 
 
 def _steps(state: LinearSearch, drive: Drive) -> Iterator[str]:
-    """Takes the steps that are left; where the folder is lost, tells what was found."""
+    """Takes the steps that are left; where the folder is lost, prints what was found."""
     names = state.domains.names
     while len(state.records) < state.steps:
         record = state.step()

@@ -1,4 +1,4 @@
-"""Questions to a search that has been made: another target, other domains, a given mixture.
+"""Questions to a finished search: another target, other domains, a given mixture.
 
 The rounds of the search have measured the domains. A target needs nothing but its own gradients at
 the proxies of the rounds, and so does a domain that was added or whose text has changed.
@@ -18,7 +18,7 @@ from bydore_pyro.core import Metric, draw_posterior, match
 from bydore_pyro.data import Domains, selected
 from bydore_pyro.measure import (
     Measurement,
-    TargetRound,
+    TargetMeasurement,
     measure,
     read_measurements,
     read_target,
@@ -191,15 +191,15 @@ def _rounds(
     asked: Mapping[str, Domains],
     kept: Sequence[Measurement],
     anew: Sequence[str],
-) -> dict[str, list[TargetRound]]:
-    """Reads every target, and measures domains that are not known, where the search measured."""
+) -> dict[str, list[TargetMeasurement]]:
+    """Reads every target, and measures unknown domains, where the search measured."""
     from tqdm import tqdm
 
     search, domains = options.search, next(iter(asked.values()))
     model = language_model(options, domains.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
     sketch = GradientSketch(proxy, search.sketch_size, options.run.seed)
-    rounds: dict[str, list[TargetRound]] = {name: [] for name in asked}
+    rounds: dict[str, list[TargetMeasurement]] = {name: [] for name in asked}
     each = search.sequences_of_round(domains.num_domains)
     with tqdm(total=len(kept) * len(asked), unit="target", desc="targets") as bar:
         for one in kept:
@@ -213,7 +213,9 @@ def _rounds(
     return rounds
 
 
-def _answer(options: Options, domains: Domains, rounds: Sequence[TargetRound], out: Path) -> Answer:
+def _answer(
+    options: Options, domains: Domains, rounds: Sequence[TargetMeasurement], out: Path
+) -> Answer:
     """Draws from the posterior, makes the trials that were asked for, and answers."""
     found = match([one.evidence for one in rounds])
     drawn = draw_posterior(found, seed=options.run.seed)

@@ -59,7 +59,7 @@ FEW_DOCUMENTS = 30
 
 
 def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
-    """Checks everything that can be checked before anything long starts, and loads the data.
+    """Checks everything that can be checked before a long computation, and loads the data.
 
     Args:
         options: Of the run.
@@ -124,7 +124,7 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
 
 
 def tell_of_few_documents(domains: Domains) -> None:
-    """Warns of a validation set of few documents, the witnesses that intervals rest on."""
+    """Warns if the validation set has few documents, the witnesses that intervals rest on."""
     count = len(np.unique(domains.validation_documents))
     if count < FEW_DOCUMENTS:
         tell(
@@ -134,7 +134,7 @@ def tell_of_few_documents(domains: Domains) -> None:
 
 
 def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:
-    """Builds the options' proxy with fresh weights, on its device; or loads their checkpoint."""
+    """Builds the options' proxy with fresh weights, or loads their checkpoint, on their device."""
     if options.run.checkpoint is not None:
         return load_language_model(options.run.checkpoint, vocabulary).to(options.device)
     with torch.random.fork_rng(devices=[]):
@@ -144,7 +144,7 @@ def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Mod
 
 
 def processes(options: Options) -> Parallel:
-    """Returns the processes among which the batches of the options' run are split."""
+    """Returns the processes that share the batches of the run of these options."""
     return Parallel(cpu=options.device.type == "cpu")
 
 
@@ -156,8 +156,8 @@ def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
 
 
 def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
-    """Returns the options' domains and validation set, in the orders of a seed; so many sequences
-    of each domain are kept for measuring. Those of too little text are pooled."""
+    """Returns the options' domains and validation set, in the orders of a seed; `measured`
+    sequences of each domain are kept for measuring. Small domains are pooled."""
     validation = options.run.validation_shares()
     corpus = with_branches(corpus, validation)
     corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
@@ -181,7 +181,7 @@ def hashes_of(domains: Domains) -> dict[str, str]:
 
 
 def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
-    """Returns what the measurements of a search belong to, beside its folder."""
+    """Returns what the measurements of a search depend on, beside its folder."""
     return {
         "tokenizer": domains.corpus.tokenizer_sha256,
         "domains": hashes_of(domains),
@@ -223,7 +223,7 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
 
 
 def run_of(options: Options, domains: Domains) -> RunLength | None:
-    """Returns the run of these domains that `--target_tokens` asks for, None where it does not."""
+    """Returns the run on these domains that `--target_tokens` asks for, None without one."""
     tokens = options.run.target_tokens
     if tokens is None:
         return None
@@ -239,7 +239,7 @@ def run_of(options: Options, domains: Domains) -> RunLength | None:
 
 
 def tell_of_sampled(domains: Domains) -> None:
-    """Tells that `max_epochs` counts estimated sizes, and how well the worst of them is known."""
+    """Prints that `max_epochs` counts estimated sizes, and how uncertain the worst of them is."""
     sampled = {n: found for n in domains.names if (found := domains.corpus.in_all(n))}
     if not sampled:
         return
@@ -247,10 +247,10 @@ def tell_of_sampled(domains: Domains) -> None:
         n: s["standard_error"] and s["standard_error"] / s["tokens"] for n, s in sampled.items()
     }
     worst = max(errors, key=lambda n: math.inf if errors[n] is None else errors[n])
-    told = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
+    error = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
     tell(
         f"--max_epochs counts sizes that are estimated, of {len(sampled)} sampled domains; the "
-        f"largest standard error is that of '{worst}': {told}"
+        f"largest standard error is that of '{worst}': {error}"
     )
 
 

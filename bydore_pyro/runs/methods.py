@@ -89,10 +89,10 @@ class MethodOptions(Options):
 
     @property
     def repeated_tokens(self) -> float | None:
-        """Length of the run that proxies repeat text like, in tokens; None where they do not.
+        """Length in tokens of the run that proxies repeat text like; None if they do not.
 
         Raises:
-            ValueError: When it is not told.
+            ValueError: Without `--target_tokens`.
         """
         if not self.budget.proxies_repeat:
             return None
@@ -104,8 +104,8 @@ class MethodOptions(Options):
 def problem_of(
     options: MethodOptions, domains: Domains, runs: Path, held_out: tuple[str, ...] = ()
 ) -> Problem:
-    """Returns the problem that options pose; finished proxies lie in a folder, and are evaluated on
-    the held-out text of these domains beside the target's."""
+    """Returns the problem that options pose. Its finished proxies lie in the folder `runs`; they
+    are evaluated on held-out text of `held_out` beside the target's."""
     return dataclasses.replace(
         plain_problem(options, domains, runs),
         validation_sequences=options.budget.evaluation_sequences,
@@ -143,8 +143,8 @@ def _matching_steps(problem: Problem, options: Options, part: float) -> int:
 
 
 def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
-    """Searches the posterior within the budget, with the trials that the options ask for; the run
-    stays in `folder` and is continued.
+    """Searches the posterior within the budget, with the trials that the options ask for, in
+    `folder`; continues a run that is there.
 
     Raises:
         DataError: When the budget does not reach, or see `Problem.text_for`.
@@ -164,9 +164,9 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     )
     found = search_in(varied, problem.corpus, folder, "bydore", plan)
     problem.cost.add(found.proxy.cost.report()["parts"])
-    told = found.metrics
+    record = found.metrics
     details = MethodDetails(
-        steps=steps, learning=told.learning, matching=told.matching, trials=told.trials
+        steps=steps, learning=record.learning, matching=record.matching, trials=record.trials
     )
     draws = found.answer.draws.numpy() if found.answer.sites else None
     return Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)

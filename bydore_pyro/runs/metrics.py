@@ -1,4 +1,4 @@
-"""What `metrics.json` and results tell: what was found, what it cost, where it comes from."""
+"""What `metrics.json` and results hold: what was found, what it cost, where it comes from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from bydore_pyro.answer import Answer, TriedSteps
 from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import ResidualCheck, TargetRound
+from bydore_pyro.measure import ResidualCheck, TargetMeasurement
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.options import Options
@@ -54,7 +54,7 @@ PLACES = ("out", "cache", "tables")  # options that only say where something lie
 def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Learning:
     """Returns whether a proxy, or a checkpoint that was measured, has learned anything.
 
-    Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, tell
+    Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, say
     nothing of the text, and the weights found from them mean nothing.
 
     Args:
@@ -80,8 +80,8 @@ def results_of(
     content: Mapping[str, Any], options: Any, seed: int, cost: Cost, more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns results with their origin, which every file of results carries: `seed` (the first),
-    `config` (the options by part, without those that say where something lies), `cost` (tokens,
-    FLOPs and seconds, in all and by part), `versions` (of more packages too), `commit`."""
+    `config` (the options by part, without places), `cost` (tokens, FLOPs and seconds, in all and by
+    part), `versions` (of more packages too), `commit`."""
     config = {
         part: {name: value for name, value in values.items() if name not in PLACES}
         for part, values in dataclasses.asdict(options).items()
@@ -91,14 +91,14 @@ def results_of(
 
 
 def spent(cost: Cost) -> Spent:
-    """Returns what a counter counted, as the record tells it."""
+    """Returns the record of a cost counter."""
     report = cost.report()
     parts = {name: Spent(**part) for name, part in report["parts"].items()}
     return Spent(**{**report, "parts": parts})
 
 
 def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost) -> Metrics:
-    """Returns what every search tells of its result and its cost."""
+    """Returns what the record of every search has: its result and its cost."""
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
@@ -113,13 +113,13 @@ def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost
 
 
 def guide_record(fit: GuideFit | None) -> GuideRecord:
-    """Returns how a guide fares; nothing where there is none."""
+    """Returns how well a guide fits; an empty record without one."""
     return GuideRecord() if fit is None else GuideRecord(**dataclasses.asdict(fit))
 
 
 def matching_record(
     names: Sequence[str],
-    rounds: Sequence[TargetRound],
+    rounds: Sequence[TargetMeasurement],
     found: Matching,
     drawn: Posterior,
     check: ResidualCheck | None = None,
@@ -144,7 +144,7 @@ def matching_record(
     )
 
 
-def _round_record(names: Sequence[str], rounds: Sequence[TargetRound]) -> RoundRecord:
+def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> RoundRecord:
     """Returns what the last of some rounds found, alone and with those before it."""
     last = rounds[-1]
     found, alone = match([one.evidence for one in rounds]), match([last.evidence])
@@ -160,7 +160,7 @@ def _round_record(names: Sequence[str], rounds: Sequence[TargetRound]) -> RoundR
 
 
 def trial_record(tried: TriedSteps | None) -> TrialRecord:
-    """Returns what trial runs found; nothing where there were none."""
+    """Returns what trial runs found; an empty record without any."""
     if tried is None:
         return TrialRecord()
     rows = zip(tried.lengths, tried.losses, tried.probabilities, tried.mixtures, strict=True)

@@ -264,8 +264,8 @@ class Options:
         return self.search.batch_sequences * self.run.sequence_length
 
     def resolved(self) -> Self:
-        """Returns options in which `tokens` has decided the steps, and `checkpoint` what is done,
-        and paths are absolute; warns of options that have no effect."""
+        """Returns options with absolute paths, with the steps that `tokens` or `checkpoint` imply;
+        warns of options that have no effect."""
         run, search = self.run.anywhere(), self.search
         if run.evidence == "linear":
             warn_idle(search, OF_MATCHING, "evidence linear")

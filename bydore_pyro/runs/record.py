@@ -34,7 +34,7 @@ Shares = Mapping[str, Number]
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What a part of a run cost (`Cost.report` of `bydore_pyro.proxy`), and its own parts."""
+    """The cost of a part of a run (`Cost.report` of `bydore_pyro.proxy`), and its own parts."""
 
     tokens: Number | None = None
     flops: Number | None = None
@@ -44,7 +44,7 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class GuideRecord:
-    """How well a guide's draws stand in for its model's; `khat` has no unit and may be infinite."""
+    """How well the draws of a guide stand in for those of its model; `khat` may be infinite."""
 
     khat: Number | None = None
     effective_draws: Number | None = None
@@ -53,11 +53,11 @@ class GuideRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRecord:
-    """A round of gradient matching after so many steps of the proxy.
+    """A round of gradient matching, after so many steps of the proxy.
 
-    `weights` are by all evidence so far, `alone` by its own; of a training that moves its mixture,
-    those trained on, and those found: these moved it (`moved`) if they were probably better
-    (`better`). The loss is in nats per token.
+    A search's `weights` rest on all evidence so far, `alone` on this round's. In a training that
+    moves its mixture, `weights` are trained on and `alone` was found; `moved` says whether these
+    became the mixture, because they are better with probability `better`. Losses: nats per token.
     """
 
     step: Number = 0.0
@@ -122,7 +122,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """The trial runs of a search, of so many steps each."""
+    """The trial runs of a search, each of so many steps."""
 
     steps: Number | None = None
     tried: tuple[Trial, ...] = ()
@@ -130,8 +130,8 @@ class TrialRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """Whether a proxy has learned: its last loss and that of a uniform prediction, nats per token;
-    the warning is "" where it has."""
+    """Whether a proxy has learned: its last loss, the loss of a uniform prediction, nats per token,
+    and a warning, "" if it has."""
 
     validation_loss: Number | None = None
     uniform_loss: Number | None = None
@@ -140,7 +140,7 @@ class Learning:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodDetails(Details):
-    """What `bydore fit` tells of its method's fit; of a search, with its own parts."""
+    """What `bydore fit` records of its method's fit; for a search, with its own parts."""
 
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()

@@ -1,4 +1,4 @@
-"""A run in its folder: begun, driven behind a progress bar, saved, broken off, gone on with."""
+"""A run in its folder: how it begins, takes steps, is saved, breaks off and goes on."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ __all__ = [
     "write_inputs",
 ]
 
-# Of a progress bar that does not tell how long the rest takes: nobody knows it of rounds.
+# A progress bar without the time that the rest takes: for rounds nobody knows it.
 WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 CHECKPOINTS = "checkpoints"
 TRIM_EVERY = 20  # steps
-# Of the options of a run: where things lie (the data's hash decides) and how they are told.
+# Of the options of a run: where things lie (the data's hash decides) and how often it is saved.
 FREE = ("data", "cache", "out", "device", "cluster", "checkpoint_every")
 
 
@@ -61,7 +61,7 @@ class Found:
     Attributes:
         answer: The weights, and what they rest on.
         metrics: The run's record.
-        proxy: At the end of the search; its counter tells what finding the weights cost.
+        proxy: At the end of the search; its counter has the cost of finding the weights.
         path: The weights over the search ``(R, K)``: by round, or by step by linear evidence.
         validation_losses: Of the same rounds or steps, nats per token.
     """
@@ -79,7 +79,7 @@ class Found:
 
 
 def question_of(options: Options, domains: Domains) -> Question:
-    """Returns what the options of a run ask of the evidence."""
+    """Returns the question that the options of a run ask."""
     return Question(
         names=domains.names,
         tokenizer=domains.corpus.tokenizer_sha256,
@@ -91,8 +91,8 @@ def question_of(options: Options, domains: Domains) -> Question:
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
-    """Returns the run's folder, checked but not made, the same one in every process; with `resume`
-    the one that is continued. Joins the cluster that the options name."""
+    """Returns the folder of a run, or of the run that `resume` continues: checked, not made, the
+    same in every process. Joins the options' cluster."""
     join_cluster(options.run.cluster)
     parallel = processes(options)
     if resume is not None:
@@ -103,11 +103,11 @@ def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
 
 
 def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:
-    """Writes what goes into a run (`config.json` makes the folder one) and prints the options.
+    """Writes the inputs of a run and prints its options; `config.json` makes the folder a run.
 
     Raises:
         DataError: When the run that is continued was begun on other tokens.
-        RunFolderError: When it does not tell on which, or was begun with other options.
+        RunFolderError: When it does not say on which, or was begun with other options.
     """
     if folder.resumed:
         path, asked = (folder.path / name for name in ("manifest.json", "config.json"))
@@ -116,8 +116,8 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
             path = asked
             parts = _deciding(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            told = f"Expected the run's manifest and options, found {path}: {error}"
-            raise RunFolderError(told) from None
+            message = f"Expected the run's manifest and options, found {path}: {error}"
+            raise RunFolderError(message) from None
         check_belongs(asked, parts, _deciding(options.as_dict()))
         if begun != corpus.sha256:
             raise DataError(
@@ -143,7 +143,7 @@ class Drive:
 
     Attributes:
         folder: Where checkpoints are written.
-        options: Of the run; they tell how often to save, and what a checkpoint belongs to.
+        options: Of the run; they say how often to save, and what a checkpoint belongs to.
         domains: Where batches come from.
         parallel: The processes that share the steps.
         total: Steps of the search.
@@ -161,12 +161,12 @@ class Drive:
 
     @property
     def belongs(self) -> dict[str, Any]:
-        """What a checkpoint and the search that goes on from it must share."""
+        """The values that a checkpoint and the search that goes on from it share."""
         data = {"data_sha256": self.domains.corpus.sha256, "names": list(self.domains.names)}
         return {**_deciding(self.options.as_dict()), **data, "versions": versions()}
 
     def restored(self) -> dict[str, Any] | None:
-        """Returns what the newest sound checkpoint holds, None when there is none.
+        """Returns the content of the newest sound checkpoint, None when there is none.
 
         Raises:
             RunFolderError: When it belongs to another search.
@@ -184,13 +184,13 @@ class Drive:
         when asked to.
 
         Args:
-            steps: One a step; each tells what to show beside the bar.
+            steps: One a step; each says what to show beside the bar.
             round_is_next: Returns what to show where the step behind so many ends with a round,
                 which takes as long as many steps; "" elsewhere.
 
         Raises:
             DataError: When the files of the domains' tokens change while they are read.
-            Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+            Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
             RunFolderError: When the folder is no more the run's.
         """
         from tqdm import tqdm
@@ -236,7 +236,7 @@ class Drive:
 
 @contextmanager
 def broken_off(drive: Drive, cost: Cost) -> Iterator[None]:
-    """Tells, where the block breaks off, how the run can be gone on with."""
+    """Prints, if the block breaks off, how to go on with the run."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -252,8 +252,8 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
     folder = drive.folder
     if not folder.writes:
         return
-    told = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
-    folder.write_json("metrics.json", plain(told))
+    left = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
+    folder.write_json("metrics.json", plain(left))
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
     if isinstance(error, Interrupted) and path.is_dir():
         tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")
@@ -274,7 +274,7 @@ def write_found(folder: RunFolder, found: Found) -> None:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a search that has run to its end, with the mixture that it wrote."""
+    """Whether a folder holds a search that ended, with the mixture that it wrote."""
     try:
         metrics = read_as(Metrics, folder / "metrics.json")
         mixture = Mixture.from_json(folder / "mixture.json")

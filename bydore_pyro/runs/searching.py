@@ -15,7 +15,7 @@ from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.measure import (
     Measurement,
     ResidualCheck,
-    TargetRound,
+    TargetMeasurement,
     check_residual,
     keep_measurement,
     measure,
@@ -67,7 +67,7 @@ def search(
 
     Raises:
         DataError: When the tokens change while they are read.
-        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+        Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
         NonFiniteError: When a loss or a gradient is NaN or infinite.
         OSError: When the disk is full; the last checkpoint stays.
         RunFolderError: When the run that is continued has other options than it was begun with, or
@@ -93,8 +93,8 @@ def search(
     )
     with broken_off(drive, proxy.cost):
         measured = _measured(options, domains, sketch, proxy, drive)
-        told = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
-        tell(f"measured; next: the target, the posterior (it may take minutes){told}, the answer")
+        trials = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
+        tell(f"measured; next: the target, the posterior (it may take minutes){trials}, the answer")
         found = _answered(options, domains, sketch, proxy, measured, plan)
         write_found(folder, found)
     if not keep and folder.writes:
@@ -128,7 +128,7 @@ def _measured(
             restore_proxy(proxy, domains, content)
             drive.done, found = done, kept
         else:  # a search below another run leaves none
-            tell("what the rounds measured is gone: beginning anew")
+            tell("the measurements are gone: beginning anew")
 
     def steps() -> Iterator[str]:
         seed = options.run.seed
@@ -160,7 +160,7 @@ def _answered(
 ) -> Found:
     """Reads the target where the domains were measured, and answers."""
     cost, seed = proxy.cost, options.run.seed
-    rounds: list[TargetRound] = []
+    rounds: list[TargetMeasurement] = []
     for one in measured:  # the last leaves the model as it was at the end
         set_parameters(proxy, one)
         with cost.part("gradients"):
@@ -197,7 +197,7 @@ def _checked(
     domains: Domains,
     sketch: GradientSketch,
     measured: Measurement,
-    last: TargetRound,
+    last: TargetMeasurement,
     found: Matching,
     count: int,
 ) -> ResidualCheck:
@@ -216,7 +216,7 @@ def _checked(
 def search_in(
     options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
 ) -> Found:
-    """Runs a search in a folder below another run's, or goes on with the one that is there."""
+    """Runs a search in a folder below another run's, or goes on with the search that is there."""
     parallel = processes(options)
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there

@@ -25,8 +25,8 @@ DIGITS = 9  # of weights that are tried: processes that share the proxies must a
 
 
 def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
-    """Returns the problem that the options of a search pose, without a limit to what it costs;
-    finished proxies lie in a folder."""
+    """Returns the problem that the options of a search pose, without a limit of cost; its finished
+    proxies lie in the folder `runs`."""
     corpus = domains.corpus
     return Problem(
         corpus=corpus,
@@ -48,9 +48,9 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
 
 
 def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | None:
-    """Returns the trials that the options of a search ask for, None where there are none, or where
-    they would leave too little text of a domain, which is told: proxies read text as often as a run
-    of `--target_tokens` will."""
+    """Returns the trials that the options of a search ask for, None without any. If they would
+    leave too little text of a domain (they read text as often as the run of `--target_tokens`
+    will), it prints so and returns None."""
     search = options.search
     if options.run.evidence == "linear" or not search.trials:
         return None
@@ -65,7 +65,7 @@ def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | No
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """What trials there are to be.
+    """The trials that are to be run.
 
     Attributes:
         problem: Text, proxy, target and caps; finished proxies lie in its folder.
@@ -83,7 +83,7 @@ class TrialPlan:
         """Trains the proxies, and charges a counter.
 
         Raises:
-            Interrupted: When a signal asked for the end; those that are finished are kept.
+            Interrupted: On Ctrl-C or SIGTERM; finished trials are kept.
             NonFiniteError: When a loss is NaN or infinite.
         """
         problem = dataclasses.replace(self.problem, cost=Cost())

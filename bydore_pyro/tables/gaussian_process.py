@@ -49,7 +49,7 @@ class GaussianProcess:
         return self.moments(weights)[0]
 
     def moments(self, weights: np.ndarray, of_run: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Returns mean and standard deviation of the mixtures' losses, or of a run's on each."""
+        """Returns mean and standard deviation of each mixture's loss, or of a run's on it."""
         parts = []
         with torch.no_grad():
             for start in range(0, len(weights), CHUNK):
@@ -60,7 +60,7 @@ class GaussianProcess:
         return mean, self.width * deviation
 
     def deviation(self, weights: np.ndarray) -> np.ndarray:
-        """Returns how unsure the loss of one more run on each mixture is ``(S,)``."""
+        """Returns the standard deviation ``(S,)`` of the loss of one more run on each mixture."""
         return self.moments(weights, of_run=True)[1]
 
     def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float]:

@@ -33,8 +33,8 @@ SURE = 0.97  # the probability of an improvement that is called one
 
 
 class TrustRegion:
-    """The mixtures whose nearest run ``(N, K)`` has not more tokens elsewhere than is usual among
-    the runs. Distances are total variations, the share of tokens that lies elsewhere."""
+    """The mixtures whose nearest run ``(N, K)`` is not farther than is usual among the runs.
+    Distances are total variations, the share of tokens that lies elsewhere."""
 
     def __init__(self, runs: np.ndarray, names: Sequence[str]) -> None:
         from scipy.spatial.distance import cdist
@@ -59,7 +59,7 @@ class TrustRegion:
         return bool(self.nearest(mixture[None])[1][0] > self.reach * (1 + 1e-6) + 1e-9)
 
     def moved_in(self, mixtures: np.ndarray) -> np.ndarray:
-        """Returns mixtures ``(S, K)``, those outside moved straight towards their nearest runs."""
+        """Moves the mixtures ``(S, K)`` that lie outside straight towards their nearest runs."""
         places, distances = self.nearest(mixtures)
         outside = distances > self.reach
         moved, step = mixtures.copy(), self.reach / np.maximum(distances, 1e-300)
@@ -78,11 +78,11 @@ class TrustRegion:
             f"(median), and 94 % of them at most {100 * self.reach:.0f} %"
         )
         if far:
-            words += (
-                ": nothing like this mixture was run, so what is predicted of it was never checked."
-            )
+            words += ": nothing like this mixture was run, so its predicted loss was never checked."
         elif held:
-            words += ": the proposal was held there, beyond it nothing like it was run."
+            words += (
+                ": the proposal was kept within this distance, because nothing beyond it was run."
+            )
         else:
             words += ": mixtures like this one were run."
         return Distance(far=far, held=held, words=words)
@@ -218,7 +218,7 @@ def proposed(
 
 
 def with_intervals(mixture: Mixture, prior: np.ndarray, draws: np.ndarray) -> Mixture:
-    """Returns the mixture with the standard deviation and HDI of draws of the optimum ``(D, K)``.
+    """Adds to a mixture the standard deviations and HDIs of draws of the optimum ``(D, K)``.
 
     An interval that does not hold its weight is stretched to it and to the prior's ``(K,)``, so
     that it decides nothing.
@@ -263,12 +263,12 @@ def _predicted(
     """Returns the losses of a run on these weights, the prior, equal shares."""
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
     means, deviations = model.predict(stacked).tolist(), model.deviation(stacked)
-    told = [None] * 3 if deviations is None else deviations.tolist()
-    return dict(zip(("weights", "prior", "uniform"), zip(means, told, strict=True), strict=True))
+    spreads = [None] * 3 if deviations is None else deviations.tolist()
+    return dict(zip(("weights", "prior", "uniform"), zip(means, spreads, strict=True), strict=True))
 
 
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
-    """Returns what whoever uses the mixture has to know."""
+    """Returns notes for the user of the mixture."""
     notes, domains = [], len(mixture.names)
     if runs < domains:
         notes.append(
@@ -278,10 +278,10 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
     if gain.mean is not None and gain.mean <= 0:
         notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
     elif gain.sure is False:
-        told = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
+        probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
         notes.append(
             f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; "
-            f"the probability that it is better is {told}."
+            f"the probability that it is better is {probability}."
         )
     if distance.far or distance.held:
         notes.append(distance.words)

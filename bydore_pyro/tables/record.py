@@ -1,4 +1,4 @@
-"""What regressions on a table of finished runs tell; the record of a run keeps it as it stands."""
+"""The results of regressions on a table of finished runs, as the record of a run keeps them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Details", "Distance", "Gain", "Regressed", "Scored"]
 
 @dataclass(frozen=True, kw_only=True)
 class Regressed:
-    """How a regression does on runs that were left out; of one metric, what it predicts too.
+    """How well a regression predicts left-out runs; for one metric, also what it predicts.
 
     Args:
         regression: Its kind.
@@ -42,7 +42,7 @@ class Regressed:
 class Gain:
     """How much lower a predicted loss is than the prior's, in the losses' unit; > 0 is better.
 
-    `probability` is None where nobody knows, and `sure` is, too, where no left-out run told it.
+    `sure` is None if the regression knows no deviation; `probability` is, too, far from all runs.
     """
 
     mean: Number | None = None
@@ -52,7 +52,7 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """Whether anything like the mixture was run: it is `far` from every run, or was held nearby."""
+    """Whether the mixture is `far` from every run, and whether it was `held` near the runs."""
 
     far: bool | None = None
     held: bool | None = None

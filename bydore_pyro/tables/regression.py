@@ -79,7 +79,7 @@ class PointRegression:
         return self.estimator.predict(weights)
 
     def deviation(self, weights: np.ndarray) -> np.ndarray | None:
-        """Returns how unsure the loss of one more run on each mixture is ``(S,)``, None unknown."""
+        """Returns standard deviations ``(S,)`` of one more run on each mixture, None if unknown."""
         return None if self.width is None else np.full(len(weights), self.width)
 
     def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float | None]:
@@ -197,7 +197,7 @@ def best_of(
 
     Returns:
         The regression fitted to all runs, with intervals as wide as left-out runs ask for, and
-        what these told of those that were compared, best first; nothing where they are too few.
+        what these said of those that were compared, best first; nothing where they are too few.
 
     Raises:
         DataError: When the runs are too few for the regression, or the losses are all equal.

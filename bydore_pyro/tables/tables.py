@@ -35,7 +35,7 @@ __all__ = [
 ALL = "all"  # every metric of the table
 KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
-UNROUNDED = 1e-6  # as far, nobody is told
+UNROUNDED = 1e-6  # up to here no note is made
 MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
 # Words of names of metrics that are better when they are higher, as a rule.
 HIGHER = re.compile(
@@ -112,8 +112,8 @@ def directed(
     maximize: Sequence[str] = (),
     minimize: Sequence[str] = (),
 ) -> tuple[RunsTable, list[str]]:
-    """Returns the runs that have all of some metrics, and lower is better; and what there is to say
-    of that, line by line.
+    """Returns the runs that have all of some metrics, turned so that lower is better, and lines on
+    what was done.
 
     Args:
         table: The runs.
@@ -122,7 +122,7 @@ def directed(
         minimize: Of those that are better when lower, in spite of their names.
 
     Raises:
-        DataError: When a name tells of a metric that is better when higher and no direction is
+        DataError: When a name is of a metric that is better when higher and no direction is
             given, two are, a pattern names no metric, or no run has all metrics.
     """
     up, down = (
@@ -144,12 +144,12 @@ def directed(
     has = np.isfinite(asked).all(1)
     if not has.any():
         raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
-    told = [f"maximised: {listed(n for n in shares if n in up)}"] if up & {*shares} else []
+    notes = [f"maximised: {listed(n for n in shares if n in up)}"] if up & {*shares} else []
     if lacking := int((~has).sum()):
-        told.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
+        notes.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
     runs = tuple(run for run, kept in zip(table.runs, has, strict=True) if kept)
     found = {"weights": table.weights[has], "losses": table.losses[has] * sign}
-    return replace(table, runs=runs, **found), told
+    return replace(table, runs=runs, **found), notes
 
 
 def mean_of(table: RunsTable, shares: Mapping[str, float]) -> np.ndarray:
@@ -263,7 +263,7 @@ def _read(path: Path) -> pandas.DataFrame:
 
 
 def _columns(frame: pandas.DataFrame, start: str, end: str = "\0") -> list[str]:
-    """Returns the columns that begin or end so; if there are none, those in which anything is a
+    """Returns the columns that begin or end so; if there are none, the columns that hold any
     number, or nothing."""
     import pandas
 
@@ -300,8 +300,8 @@ def _numbers(
     wrong = ~np.isfinite(values)
     if missing:
         values[wrong] = np.nan
-        told = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))
-        wrong &= ~told.to_numpy(bool)
+        absent = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))
+        wrong &= ~absent.to_numpy(bool)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         raise DataError(

@@ -1,8 +1,8 @@
-"""What a run goes on from: the Trainer's checkpoints, each sealed with the hashes of its files.
+"""The checkpoints that a run goes on from: the Trainer's, each sealed with the hashes of its files.
 
-The seal, `belongs.json`, is written last. It tells what a checkpoint belongs to and where the order
-of domains stands. A checkpoint without it was not written to its end, and one whose files are
-others than it tells is not gone on from.
+The seal, `belongs.json`, is written last. It holds what a checkpoint belongs to and where the order
+of domains stands. A checkpoint without it was not written to its end. A run does not go on from
+one whose files have other hashes.
 
 Weights are safetensors. The Trainer loads optimiser, schedule and random states with
 `weights_only=True`, which builds tensors and plain values and calls nothing that a file names.
@@ -32,8 +32,8 @@ from bydore_pyro.utils import (
 __all__ = ["belonging", "copy_tokenizer", "last_checkpoint", "read_seal", "write_seal"]
 
 PREFIX, SEAL = "checkpoint-", "belongs.json"
-# The options that decide which sequences a step sees, and what it does with them. The others tell
-# how that is computed, read, told and kept: they may change on the way.
+# The options that decide which sequences a step sees, and what it does with them. The others say
+# how that is computed, read, reported and kept: they may change on the way.
 DECIDING = (
     *("tokens", "sequence_length", "target_batch_sequences", "seed", "precision"),
     *("learning_rate", "warmup_share", "weight_decay", "max_gradient_norm"),
@@ -51,7 +51,7 @@ def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
 def belonging(
     model: str, store: TokenStore, stages: Stages, config: TargetConfig
 ) -> dict[str, Any]:
-    """Returns what a checkpoint belongs to; where the model's folder lies does not count."""
+    """Returns what a checkpoint belongs to; the place of the model's folder does not count."""
     return {
         **{name: getattr(config, name) for name in DECIDING},
         "model": Path(model).name,
@@ -62,7 +62,7 @@ def belonging(
 
 
 def write_seal(folder: Path, belongs: Mapping[str, Any], state: MixtureState) -> None:
-    """Notes what a whole checkpoint belongs to, its order's state, and its files' hashes."""
+    """Records what a checkpoint belongs to, the state of its order, and the hashes of its files."""
     content = {"belongs": dict(belongs), "order": state._asdict(), "files": _hashes(folder)}
     with appearing_file(folder / SEAL) as aside:
         aside.write_text(json.dumps({**content, "sha256": content_hash(content)}), "utf-8")
@@ -100,7 +100,7 @@ def _hashes(folder: Path) -> dict[str, str]:
 def last_checkpoint(
     folder: Path, belongs: Mapping[str, Any], *, writes: bool = False
 ) -> tuple[Path, MixtureState] | None:
-    """Returns the newest checkpoint that a run can go on from, and its order's state, or None.
+    """Returns the newest checkpoint that a run can go on from, with its order's state, or None.
 
     Args:
         folder: Holds `checkpoint-N`.

@@ -42,7 +42,7 @@ STREAM = 5  # apart from the streams of a search on the same text
 
 
 class MixtureState(NamedTuple):
-    """Where the order of domains stands, as plain values.
+    """The position of the order of domains, as plain values.
 
     Attributes:
         step: Batches so far.
@@ -155,7 +155,7 @@ def _reopened(reopen: Callable[[], TokenStore], *given: Any) -> MixtureDataset:
 
 
 class MixtureSampler(Sampler[tuple[int, int]]):
-    """The keys ``(k, n)`` of a run's sequences, batch after batch, from a state on.
+    """The keys ``(k, n)`` of a run's sequences from a state on, batch after batch.
 
     A loader draws ahead of the training, so the states are kept until they are asked for.
 

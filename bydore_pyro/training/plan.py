@@ -1,4 +1,4 @@
-"""A training that has passed its checks: what will run, on what, and from where."""
+"""The plan of a training that has passed its checks: what will run, on what, and from where."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def plan_training(
     resumed: Path | None,
     live: Schedule | None = None,
 ) -> TrainingPlan:
-    """Checks everything that can be checked before anything long starts.
+    """Checks everything that can be checked before a long computation starts.
 
     Args:
         model: As `train_target` takes it; so are `store`, `stages`, `config` and `live`.
@@ -113,7 +113,7 @@ def plan_training(
 
 
 def _device_batch(batch: int, most: int, processes: int) -> tuple[int, int]:
-    """Returns how many sequences a device takes at once, and how often it does so in a step."""
+    """Returns how many sequences a device takes at once, and how often in a step."""
     each, rest = divmod(batch, processes)
     if rest:
         raise ValueError(
@@ -125,7 +125,7 @@ def _device_batch(batch: int, most: int, processes: int) -> tuple[int, int]:
 
 
 def _check_mixture(stages: Stages, store: TokenStore, *, other_tokenizer: bool) -> None:
-    """Refuses domains that the store has not, and weights that are shares of other tokens."""
+    """Refuses domains that the store lacks, and weights that are shares of other tokens."""
     own = store.tokenizer_sha256
     for mixture in stages.mixtures:
         if mixture.tokenizer not in (None, own) and not other_tokenizer:

@@ -34,7 +34,7 @@ MEASURING = "live/measuring"
 
 
 class Schedule(Protocol):
-    """A mixture that a training itself moves; what `train_target` asks of it.
+    """A mixture that a training itself moves, as `train_target` uses it.
 
     Attributes:
         names: The ``K`` domains.
@@ -50,11 +50,11 @@ class Schedule(Protocol):
         """Returns the weights ``(K,)`` of a step, counted from 0."""
 
     def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
-        """Is called after each step, 1 after the first; returns what is to be logged, by name, with
+        """Reacts to a finished step, counted from 1; returns what to log, by name, with
         `MEASURING`, or nothing."""
 
-    def told(self) -> dict[str, Any]:
-        """Returns what `metrics.json` tells of it, beside the training's own."""
+    def record(self) -> dict[str, Any]:
+        """Returns its part of `metrics.json`."""
 
     def leave(self, folder: RunFolder) -> None:
         """Writes what it found into the run's folder, at the end."""
@@ -94,7 +94,7 @@ class Stages:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The domains that have weight at some time, sorted."""
+        """The sorted domains that have weight in any stage."""
         return tuple(sorted({n for m in self.mixtures for n, w in m.as_dict().items() if w > 0}))
 
     @property
@@ -105,7 +105,7 @@ class Stages:
         return weights / weights.sum(1, keepdims=True)
 
     def by_step(self, steps: int) -> Callable[[int], np.ndarray]:
-        """Returns the function of a step, counted from 0, to its weights ``(K,)``."""
+        """Returns the function from a step, counted from 0, to its weights ``(K,)``."""
         weights, ends = self.weights, self.ends
         return lambda step: weights[bisect_right(ends, step / steps)]
 
@@ -115,7 +115,7 @@ class Stages:
         return dict(zip(self.names, (lengths @ self.weights).tolist(), strict=True))
 
     def to_json(self) -> str:
-        """Returns a list of stages as `read_stages` reads it."""
+        """Returns a list of stages that `read_stages` can read."""
         stages = [
             {"until": end, "mixture": m.as_dict(), "tokenizer_sha256": m.tokenizer}
             for end, m in zip(self.ends, self.mixtures, strict=True)

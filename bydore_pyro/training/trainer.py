@@ -1,4 +1,4 @@
-"""`transformers.Trainer` for a mixture: the sampler's order, whole checkpoints, signals."""
+"""`transformers.Trainer` for a mixture: order of sequences, whole checkpoints, requests to stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["MixtureTrainer", "RunCallback"]
 
 
 def _apart(start: Callable[[int], None] | None, worker: int) -> None:
-    """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun signal
+    """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun stop
     whole groups, and a training whose workers died could not end its step."""
     os.setpgid(0, 0)
     if start is not None:
@@ -37,7 +37,7 @@ class MixtureTrainer(Trainer):
     folder: RunFolder
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Returns the Trainer's own, whose workers live on when a signal ends the training."""
+        """Returns the Trainer's loader; its workers live on when the training is asked to stop."""
         loader = super().get_train_dataloader()
         inner: Any = getattr(loader, "base_dataloader", loader)  # Accelerate's wraps another
         inner.worker_init_fn = partial(_apart, inner.worker_init_fn)
@@ -46,19 +46,19 @@ class MixtureTrainer(Trainer):
         return loader
 
     def save_model(self, *arguments: Any, **options: Any) -> None:
-        """Writes the model, of a checkpoint too; not into a folder that was deleted or replaced."""
+        """Writes the model, also of a checkpoint, unless the folder was deleted or replaced."""
         self.folder.require()
         super().save_model(*arguments, **options)
 
     def largest(self, value: int) -> int:
-        """Returns the largest of the processes' values, to all of them."""
+        """Gives all processes the largest of their values."""
         if self.accelerator.num_processes == 1:
             return value
         own = torch.tensor([value], device=self.accelerator.device)
         return int(self.accelerator.gather(own).max())
 
     def train(self, *arguments: Any, **options: Any) -> Any:
-        """Trains; ends the line of the bar also on an error, which is told on a line of its own."""
+        """Trains; ends the line of the bar, so that an error has a line of its own."""
         try:
             return super().train(*arguments, **options)
         finally:
@@ -77,7 +77,7 @@ class MixtureTrainer(Trainer):
 class RunCallback(TrainerCallback):
     """Ends a training in time, and makes checkpoints whole, with the tokenizer and a seal.
 
-    All processes end behind the step in which a signal arrived in any of them.
+    All processes end behind the step in which any of them was asked to stop.
 
     Args:
         trainer: Knows the other processes.
@@ -102,7 +102,7 @@ class RunCallback(TrainerCallback):
         self._folder, self._asked = folder, asked
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
-        """Looks at what is logged.
+        """Checks what is logged.
 
         Raises:
             NonFiniteError: When it is not finite.
@@ -116,7 +116,7 @@ class RunCallback(TrainerCallback):
                 )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Lets a mixture move; looks for signals, at the folder, and at the text before a save.
+        """Lets a mixture move; checks for requests to stop, the folder, and the text before a save.
 
         Raises:
             RunFolderError: When the folder is another.
@@ -137,7 +137,7 @@ class RunCallback(TrainerCallback):
             self._store.require_unchanged()
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Makes the checkpoint whole, when every process has written its file."""
+        """Completes the checkpoint when every process has written its file."""
         self._trainer.accelerator.wait_for_everyone()
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"

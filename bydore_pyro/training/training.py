@@ -1,4 +1,4 @@
-"""A target model trained on a mixture by `transformers.Trainer`, from its checks to its folder.
+"""Trains a target model on a mixture by `transformers.Trainer`, from its checks to its folder.
 
 The sequences come in their own order; all else is the Trainer's. Accelerate deals the sampler's
 batches out to the processes in turn, so that the sequences of an optimiser's step are those that
@@ -84,7 +84,7 @@ def build_trainer(
 
 
 def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
-    """Returns what a plan is in the Trainer's own terms."""
+    """Translates a plan into the Trainer's own terms."""
     config, gpu = plan.config, plan.config.device == "cuda"
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
@@ -141,7 +141,7 @@ def train_target(
         config: How it is trained.
         out: The folder of the run.
         resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
-        options: What `config.json` tells beside `config`, by part.
+        options: What `config.json` holds beside `config`, by part.
         callbacks: Further ones for the Trainer.
         live: A mixture that the training moves from `stages` on, or None.
 
@@ -151,7 +151,7 @@ def train_target(
 
     Raises:
         DataError: When model, text, mixture and length do not go together, or the text changes.
-        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+        Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
         RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
@@ -186,17 +186,17 @@ def train_target(
         store.require_unchanged()
         seconds = time.perf_counter() - start
         _save_model(trainer, store, folder)
-        metrics = _metrics(trainer, plan, seconds)
+        metrics = dataclasses.asdict(_record(trainer, plan, seconds))
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
-            metrics |= live.told()
+            metrics |= live.record()
             live.leave(folder)
         folder.write_json("metrics.json", metrics)
         return metrics
 
 
 def _check_folder(out: Path, resume: bool) -> None:
-    """Refuses a folder where something would be overwritten, or done again."""
+    """Refuses a folder in which a run would overwrite something or repeat work."""
     found = [path.name for path in out.iterdir()]
     if found and not resume:
         raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
@@ -219,29 +219,68 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
         copy_tokenizer(store.tokenizer, aside)
 
 
-def _metrics(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """What `metrics.json` holds of a training.
+
+    Attributes:
+        steps: Of the run.
+        tokens: That it read.
+        tokens_by_domain: Of each domain.
+        epochs: How often the text of each domain was read.
+        final_loss: Of the last entry of `log`, nats per token; None without one.
+        log: The Trainer's.
+        flops: As transformers counts: 6 for each weight and token.
+        parameters: Of the model.
+        embedding_parameters: Of its input embeddings.
+        processes: That shared the batches.
+        device: The GPU's name, or "cpu".
+        seconds: Of this call, which may have gone on with another's run.
+        tokens_per_second: Of this call.
+        versions: Of packages.
+        commit: Of the code.
+        peak_gpu_memory_bytes: None on a CPU.
+    """
+
+    steps: int
+    tokens: int
+    tokens_by_domain: Mapping[str, int]
+    epochs: Mapping[str, float]
+    final_loss: float | None
+    log: Sequence[Mapping[str, Any]]
+    flops: float
+    parameters: int
+    embedding_parameters: int
+    processes: int
+    device: str
+    seconds: float
+    tokens_per_second: float
+    versions: Mapping[str, str]
+    commit: str | None
+    peak_gpu_memory_bytes: int | None = None
+
+
+def _record(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> TrainingRecord:
     config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    metrics: dict[str, Any] = {
-        "steps": config.steps,
-        "tokens": config.steps * batch,
-        "tokens_by_domain": {name: n * config.sequence_length for name, n in taken.items()},
-        "epochs": dataset.epochs(taken),
-        "final_loss": log[-1]["loss"] if log else None,
-        "log": log,
-        "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
-        "parameters": model.num_parameters(),
-        "embedding_parameters": model.get_input_embeddings().weight.numel(),
-        "processes": plan.processes,
-        "device": torch.cuda.get_device_name() if config.device == "cuda" else "cpu",
-        # Of this call, which may have gone on with another's run.
-        "seconds": seconds,
-        "tokens_per_second": (config.steps - plan.state.step) * batch / seconds,
+    on_gpu = config.device == "cuda"
+    return TrainingRecord(
+        steps=config.steps,
+        tokens=config.steps * batch,
+        tokens_by_domain={name: n * config.sequence_length for name, n in taken.items()},
+        epochs=dataset.epochs(taken),
+        final_loss=log[-1]["loss"] if log else None,
+        log=log,
+        flops=trainer.state.total_flos,
+        parameters=model.num_parameters(),
+        embedding_parameters=model.get_input_embeddings().weight.numel(),
+        processes=plan.processes,
+        device=torch.cuda.get_device_name() if on_gpu else "cpu",
+        seconds=seconds,
+        tokens_per_second=(config.steps - plan.state.step) * batch / seconds,
+        peak_gpu_memory_bytes=torch.cuda.max_memory_allocated() if on_gpu else None,
         **provenance(),
-    }
-    if config.device == "cuda":
-        metrics["peak_gpu_memory_bytes"] = torch.cuda.max_memory_allocated()
-    return metrics
+    )

@@ -51,7 +51,7 @@ def load_checkpoint(
 
     Args:
         folder: Where checkpoints are.
-        belongs: As it was told to `save_checkpoint`.
+        belongs: As `save_checkpoint` got it.
         writes: Whether damaged checkpoints are set aside: of several processes one does.
 
     Raises:

@@ -31,7 +31,7 @@ from bydore_pyro.utils.errors import (
 from bydore_pyro.utils.files import yaml_or_json
 from bydore_pyro.utils.folders import folders_released
 from bydore_pyro.utils.terminal import (
-    ending_on_signals,
+    ending_when_asked,
     quiet_unless_main,
     visible,
     visible_streams,
@@ -59,7 +59,7 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
 
 
 def with_subject(arguments: Sequence[str], expected: str) -> tuple[str, list[str]]:
-    """Returns what a command is about, such as a run, which stands first, and the other arguments.
+    """Splits arguments into the subject, such as a run, which stands first, and the rest.
 
     Raises:
         ValueError: When an option stands first, and no help is asked for.
@@ -148,8 +148,8 @@ def _parser(
     common: Sequence[str],
     listed: Collection[str],
 ) -> argparse.ArgumentParser:
-    """Returns a parser that tells only what is given; its help has the `listed` options, first the
-    common ones, then the others by their parts."""
+    """Returns a parser that keeps only the options given; its help shows the `listed` options,
+    first the common ones, then the others by their parts."""
     parser = _Parser(name, description=about, argument_default=argparse.SUPPRESS,
                      allow_abbrev=False, add_help=False)  # fmt: skip
     fields: dict[str, dataclasses.Field[Any]] = {}
@@ -167,17 +167,17 @@ def _parser(
             about = fields[key].metadata.get("help", "") if key in listed else argparse.SUPPRESS
             _add(group, key, hints[key], own.get(key), about)
         if title == "options":
-            told = "JSON or YAML file of options by name, such as a run's config.json. Options on "
-            told += "the command line override it."
-            group.add_argument("--config", metavar="FILE", help=told)
+            text = "JSON or YAML file of options by name, such as a run's config.json. Options on "
+            text += "the command line override it."
+            group.add_argument("--config", metavar="FILE", help=text)
             group.add_argument("-h", "--help", action="help", help="Show this help.")
-            told = "Show this help with all other options."
-            group.add_argument("--help-all", action="help", help=told)
+            text = "Show this help with all other options."
+            group.add_argument("--help-all", action="help", help=text)
     return parser
 
 
 def _add(group: Any, key: str, hint: Any, default: Any, about: str) -> None:
-    """Adds an option; its help tells the default that a user gets."""
+    """Adds an option; its help names the default that a user gets."""
     about = about.replace("%", "%%")
     kinds = typing.get_args(hint)
     if NoneType in kinds:
@@ -191,7 +191,7 @@ def _add(group: Any, key: str, hint: Any, default: Any, about: str) -> None:
     if about != argparse.SUPPRESS and default not in (None, []):
         values = default if isinstance(default, list) else [default]
         shown = " ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
-        about = re.sub(r" Default.*", "", about)  # tells of the default None or []
+        about = re.sub(r" Default.*", "", about)  # it describes the default None or []
         about += f" (default: {shown.replace('%', '%%')})"
     if typing.get_origin(hint) is typing.Literal:
         group.add_argument(f"--{key}", choices=typing.get_args(hint), help=about)
@@ -205,7 +205,7 @@ def _add(group: Any, key: str, hint: Any, default: Any, about: str) -> None:
 
 
 def require_utf8(name: str, arguments: Sequence[str]) -> None:
-    """Ends the program where an argument is not UTF-8: JSON or a tokenizer would fail after hours.
+    """Ends the program if an argument is not UTF-8: JSON or a tokenizer would fail after hours.
 
     Raises:
         SystemExit: With exit code 2, after one line.
@@ -218,7 +218,7 @@ def require_utf8(name: str, arguments: Sequence[str]) -> None:
 
 
 def _from_file(named: str, known: Collection[str]) -> list[str]:
-    """Returns the options of a file, as they are written on a command line."""
+    """Reads options from a file, and returns them as written on a command line."""
     try:
         content = yaml_or_json(Path(named).read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -247,10 +247,10 @@ def _from_file(named: str, known: Collection[str]) -> list[str]:
 
 @contextmanager
 def one_line_errors(name: str) -> Iterator[None]:
-    """Ends the program where the block raises what a user can cause: one line, exit code 2.
+    """Ends the program with one line and exit code 2 if the block raises a user's mistake.
 
     Also as the decorator of a command. Of several processes the first one prints. Warnings and
-    signals (`bydore_pyro.utils.terminal`) are one line each.
+    requests to stop (`bydore_pyro.utils.terminal`) are one line each.
 
     Raises:
         SystemExit: With 2, the signal's exit code, or 141 when nobody reads the output.
@@ -260,7 +260,7 @@ def one_line_errors(name: str) -> Iterator[None]:
         print(f"{name}: warning: {one_line(message, None)}", file=sys.stderr)
 
     quiet_unless_main()
-    with ending_on_signals() as deaf:
+    with ending_when_asked() as deaf:
         try:
             with (
                 visible_streams(),

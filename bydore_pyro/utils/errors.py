@@ -1,4 +1,4 @@
-"""What a user can cause and mend: errors of ours, and those of libraries as an `OSError`."""
+"""Errors that a user can cause and mend: our own, and those of libraries as an `OSError`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class RunFolderError(ValueError):
 
 
 class NonFiniteError(ArithmeticError):
-    """A loss, signal, hypergradient or posterior parameter is NaN or infinite."""
+    """A loss, hypergradient or posterior parameter is NaN or infinite."""
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Imports a module of a package that an extra of this one installs.
+    """Imports a module of an optional package, one that an extra of this package installs.
 
     Raises:
-        DataError: When it cannot be imported; tells how to install it.
+        DataError: When it cannot be imported; the message says how to install it.
     """
     try:
         return importlib.import_module(module)
@@ -51,12 +51,12 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def one_line(error: object, most: int | None = 200) -> str:
-    """Returns a library's error, which may be pages, on one line of `most` characters."""
+    """Shortens a library's error, which may be pages, to one line of `most` characters."""
     return " ".join(str(error).split())[:most]
 
 
 def listed(names: Iterable[str], most: int = 24) -> str:
-    """Returns names for a message, the first of them where there are many."""
+    """Joins names for a message; of many names only the first."""
     known = list(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + more
@@ -80,7 +80,7 @@ TORCH = {
 
 @contextmanager
 def familiar_errors() -> Iterator[None]:
-    """Turns what the block raises for want of disk or memory into an `OSError` that says so.
+    """Turns errors for want of disk or memory in the block into an `OSError` that says so.
 
     Raises:
         OSError: Instead of a library's own error.

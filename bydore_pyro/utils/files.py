@@ -1,4 +1,4 @@
-"""What stands in files: JSON that names nothing twice, hashes, tensors, origins; no pickle."""
+"""Files: JSON without duplicate keys, hashes, tensors, origins; no pickle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arvi
 
 
 def set_aside(path: Path) -> Path:
-    """Renames what cannot be used to `refused-NAME`, or `refused-NAME-2`; returns its new place."""
+    """Renames an unusable file to `refused-NAME`, or `refused-NAME-2`; returns its new path."""
     place, number = path.with_name(f"refused-{path.name}"), 2
     while place.exists():
         place, number = path.with_name(f"refused-{path.name}-{number}"), number + 1
@@ -45,7 +45,7 @@ def set_aside(path: Path) -> Path:
 
 
 def require_new_file(path: Path) -> None:
-    """Checks that a file can be written and is not there yet, before anything long starts.
+    """Checks, before a long computation, that a file can be written and does not exist yet.
 
     Raises:
         RunFolderError: When it is there, or cannot be written.
@@ -56,7 +56,7 @@ def require_new_file(path: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """Checks that a folder, or the first of its parents that exists, can be written to.
+    """Checks that a folder, or its first parent that exists, can be written to.
 
     Raises:
         RunFolderError: When it cannot.
@@ -67,7 +67,7 @@ def require_writable(folder: Path) -> None:
 
 
 def readable(path: str) -> str:
-    """Returns a path as text that can be written and hashed, bytes that are no UTF-8 escaped."""
+    """Escapes the bytes of a path that are no UTF-8, so that it can be written and hashed."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -83,7 +83,7 @@ def with_hash(content: Mapping[str, Any]) -> str:
 
 
 def read_hashed(path: Path) -> dict[str, Any] | None:
-    """Returns what `with_hash` put into a file, None where there is none or it was changed.
+    """Reads a file that `with_hash` made; None if there is none or if it was changed.
 
     Warns:
         UserWarning: When it was changed.
@@ -99,7 +99,7 @@ def read_hashed(path: Path) -> dict[str, Any] | None:
 
 
 def plain_json(text: str) -> Any:
-    """Reads JSON; the one function that reads what others wrote.
+    """Reads JSON; the one function that reads JSON written by others.
 
     Raises:
         ValueError: Says at which column it breaks, or that it is nested too deeply.
@@ -116,7 +116,7 @@ def plain_json(text: str) -> Any:
 
 
 def read_json(path: Path, most: int = 2**28) -> Any:
-    """Reads a file of JSON, of no more than so many bytes.
+    """Reads a JSON file of at most so many bytes.
 
     Raises:
         OSError: When it cannot be read, or is no file, as a pipe.
@@ -132,7 +132,7 @@ def read_json(path: Path, most: int = 2**28) -> Any:
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object's keys and values; the `object_pairs_hook` of `json.loads`.
+    """Builds an object without duplicate keys; the `object_pairs_hook` of `json.loads`.
 
     Raises:
         DataError: When a key comes twice.
@@ -146,7 +146,7 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def yaml_or_json(text: str, *, words: bool = False) -> Any:
-    """Reads plain values from JSON, and from YAML what is not JSON; there, `words` stay text.
+    """Reads plain values from JSON, or else from YAML; there, `words` stay text.
 
     Raises:
         DataError: When a mapping names a key twice.
@@ -248,13 +248,13 @@ def _thawed(value: Any, tensors: Mapping[str, Any]) -> Any:
 
 
 def provenance(more: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the versions of Python and of packages, `more` among them, and the commit."""
+    """Returns the commit and the versions of Python and of packages, `more` among them."""
     found = {"python": sys.version.split()[0], **versions(("bydore-pyro", *PACKAGES, *more))}
     return {"versions": found, "commit": _commit()}
 
 
 def versions(packages: Sequence[str] = DECISIVE) -> dict[str, str]:
-    """Returns the versions of packages, by default of those that decide the bits of a result."""
+    """Returns the versions of packages, by default those that decide the bits of a result."""
     found = dict.fromkeys(packages, "not installed")
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -265,7 +265,7 @@ def versions(packages: Sequence[str] = DECISIVE) -> dict[str, str]:
 def check_belongs(path: Path, saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Checks that the checkpoint `path`, `saved` with a run, belongs to the `own` run.
 
-    Both are plain values by name, nested as far as need be. Other versions are told.
+    Both are plain values by name, nested as far as need be. Other versions are only noted.
 
     Raises:
         RunFolderError: When they differ; it names the first field that does.

@@ -98,7 +98,7 @@ class FolderLock:
 
 
 def hold_folder(path: Path) -> FolderLock:
-    """Returns this process's lock on a folder, the one that it has already where it has one.
+    """Locks a folder for this process; returns the lock that it already has, if any.
 
     Raises:
         RunFolderError: When another process holds it.
@@ -112,7 +112,7 @@ def hold_folder(path: Path) -> FolderLock:
 
 @contextmanager
 def folders_released() -> Iterator[None]:
-    """Releases, when the block ends, every folder that this process got by `hold_folder`.
+    """Releases every folder that this process locked by `hold_folder` when the block ends.
 
     Raises:
         RunFolderError: Instead of an `OSError` of the block, where one of the folders is gone.
@@ -153,8 +153,8 @@ def lock_if_free(path: Path, *, make: bool = False) -> int | None:
             return None
         except OSError as error:  # such as some network file systems
             if make:
-                told = f"{path} cannot be locked ({error.strerror}): make sure that one process "
-                warnings.warn(f"{told}writes to it at a time", stacklevel=2)
+                message = f"{path} cannot be locked ({error.strerror}): make sure that one process "
+                warnings.warn(f"{message}writes to it at a time", stacklevel=2)
         if _is_at(handle, path):
             _handles.add(handle)
             return handle
@@ -183,7 +183,7 @@ def _release(process: int, handle: int, made: Sequence[Path]) -> None:
 
 
 def remove_half_written(folder: Path) -> None:
-    """Deletes what killed processes were writing into a folder; what is still written stays."""
+    """Deletes from a folder what killed processes left half written; live ones keep theirs."""
     for path in folder.rglob(f"{WRITING}*"):
         if not path.is_dir():
             path.unlink(missing_ok=True)
@@ -231,10 +231,10 @@ def appearing_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
-    """Like `appearing_file`, for a folder; where the first wins, one that is there stays.
+    """Like `appearing_file`, for a folder; with `first_wins`, an existing folder stays.
 
     Raises:
-        OSError: When there is one already, and the first does not win.
+        OSError: When the folder exists, without `first_wins`.
     """
     with _beside(path) as aside:
         aside.mkdir()

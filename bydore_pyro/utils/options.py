@@ -1,4 +1,4 @@
-"""Dataclasses of options: their fields, what is checked, numbers of tokens, and `--resume`."""
+"""Dataclasses of options: fields, checks, numbers of tokens, and `--resume`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """What an option, or each entry of a list, may be: in [least, most] or (above, below)."""
+    """The values of an option, or of each entry of a list: in [least, most] or (above, below)."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -54,7 +54,7 @@ class Range:
         return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
-        """The range as it stands behind "Expected NAME"."""
+        """The range as a message writes it behind "Expected NAME"."""
         if self.choices:
             return f"one of {', '.join(map(repr, self.choices))}"
         least, most, above, below = map(_short, (self.least, self.most, self.above, self.below))
@@ -81,7 +81,7 @@ def option(default: Any, help: str = "", **ends: Any) -> Any:
 
 
 def require_fields(config: Any) -> None:
-    """Checks what the types and the ranges of a configuration dataclass promise.
+    """Checks the types and the ranges of the fields of a configuration dataclass.
 
     Raises:
         ValueError: When a value is of another type, NaN, infinite, empty or out of its range.
@@ -117,7 +117,7 @@ class Checked:
 
 
 def warn_idle(config: Any, names: Sequence[str], reason: str) -> None:
-    """Warns of options that are set to other values than their defaults but have no effect."""
+    """Warns of options that differ from their defaults but have no effect."""
     defaults = {each.name: each.default for each in dataclasses.fields(config)}
     for name in names:
         if getattr(config, name) != defaults[name]:
@@ -181,7 +181,7 @@ def resume_command(folder: Path) -> str:
 
 
 def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
-    """Returns the options that a run of the command `name` was begun with, out of its config.json.
+    """Reads the options of a run of the command `name` from its config.json.
 
     Raises:
         RunFolderError: When the folder holds no run, or another command's.
@@ -196,7 +196,7 @@ def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
 
 
 def options_of(config: Mapping[str, Any], kind: type[T]) -> T:
-    """Returns options out of their values by part, as a run's files hold; the rest are defaults.
+    """Builds options from values by part, as a run's files hold them; the rest are defaults.
 
     Raises:
         TypeError, ValueError: When a part is missing, or an option or its value is none of `kind`.

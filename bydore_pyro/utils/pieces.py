@@ -69,8 +69,8 @@ def join_cluster(address: str | None) -> None:
             _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
         except (OSError, RuntimeError, ValueError, AssertionError) as error:
-            told = f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
-            raise DataError(told) from None
+            text = f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
+            raise DataError(text) from None
         finally:
             for number, handler in heard.items():
                 with suppress(ValueError):  # not in the main thread
@@ -87,7 +87,7 @@ def _require_there(address: str) -> None:
 
 
 def cluster_cpus() -> int:
-    """Returns how many CPUs the cluster has that was joined."""
+    """Returns how many CPUs the joined cluster has."""
     return int(require("ray", "cluster").cluster_resources().get("CPU", 1))
 
 
@@ -101,10 +101,10 @@ def run_pieces(
     unit: str = "piece",
     gpus: int = 0,
 ) -> Iterator[tuple[int, R]]:
-    """Runs a function on every piece; yields the number of each and what it returned, as they end.
+    """Runs a function on every piece; yields the number and the result of each as it ends.
 
     Args:
-        function: Takes a piece, and what it calls to tell how much of it is done.
+        function: Takes a piece, and a function that reports how much of it is done.
         pieces: What differs; small.
         cluster: As for `join_cluster`; in turn, in this process, when None.
         label: Of a bar; none is shown when empty.
@@ -136,11 +136,11 @@ def run_pieces(
 
 
 def _nothing(done: int) -> None:
-    """What a piece tells that nobody watches."""
+    """Reports the progress of a piece that nobody watches."""
 
 
 class Tasks(Executor):
-    """Runs functions as tasks of the cluster that was joined, as other executors do in processes.
+    """Runs functions as tasks of the joined cluster, as other executors do in processes.
 
     A function should be the same object for all tasks: it is sent once.
 
@@ -167,7 +167,7 @@ class Tasks(Executor):
         self._open: dict[Future[Any], Any] = {}
 
     def submit(self, function: Callable[G, R], /, *given: G.args, **named: G.kwargs) -> Future[R]:
-        """Returns what will hold the function's result, or its error."""
+        """Starts a task; returns the future of its result or its error."""
         if function is not self._function:
             self._function, self._sent = function, self._ray.put(_packed(function))
         reference = self._task.remote(self._sent, self._place, given, named)
@@ -185,11 +185,11 @@ class Tasks(Executor):
         elif isinstance(error, self._ray.exceptions.RayTaskError):
             future.set_exception(error.cause)
         else:
-            told = f"Expected the cluster to run a piece, found {type(error).__name__}: "
-            future.set_exception(OSError(told + one_line(error)))
+            text = f"Expected the cluster to run a piece, found {type(error).__name__}: "
+            future.set_exception(OSError(text + one_line(error)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends what still runs."""
+        """Ends the tasks that still run."""
         for reference in list(self._open.values()):
             with suppress(Exception):  # it may have ended, and so may the cluster
                 self._ray.cancel(reference, force=True)
@@ -247,7 +247,7 @@ def _in_file(array: np.ndarray) -> tuple[str, str, int, tuple[int, ...]] | None:
         return None
     if not array.flags.c_contiguous:
         return None
-    # A slice of a map has the map's own `offset`, so that it is the addresses that tell.
+    # A slice of a map has the map's own `offset`, so only the addresses differ.
     offset = root.offset + array.ctypes.data - root.ctypes.data
     return str(root.filename), array.dtype.str, offset, array.shape
 

@@ -23,7 +23,7 @@ Number = Annotated[
 
 
 def plain(record: Any) -> dict[str, Any]:
-    """Returns a record as plain JSON values, without what is as in an empty one; infinity is a
+    """Returns a record as plain JSON values, without the fields of an empty one; infinity is a
     word."""
     found: dict[str, Any] = TypeAdapter(type(record)).dump_python(
         record, mode="json", exclude_defaults=True
@@ -32,8 +32,8 @@ def plain(record: Any) -> dict[str, Any]:
 
 
 def read_as(kind: type[T], path: Path) -> T:
-    """Returns the dataclass that `plain` put into a file. Keys that it does not have are passed
-    over, and those that are missing have their defaults.
+    """Reads the dataclass that `plain` wrote: unknown keys are passed over, missing ones have their
+    defaults.
 
     Raises:
         OSError: When the file cannot be read.
@@ -44,9 +44,9 @@ def read_as(kind: type[T], path: Path) -> T:
         return found
     except ValidationError as error:
         first = error.errors()[0]
-        told = first["msg"].replace("Input should be", "Expected")
+        message = first["msg"].replace("Input should be", "Expected")
         if where := ".".join(map(str, first["loc"])):
             raise DataError(
-                f"{told} as '{where}' in {path}, found {first['input']!r:.60}"
+                f"{message} as '{where}' in {path}, found {first['input']!r:.60}"
             ) from None
-        raise DataError(f"{told} in {path}") from None
+        raise DataError(f"{message} in {path}") from None

@@ -94,7 +94,7 @@ class RunFolder:
         self._write(name, lambda aside: figure.savefig(aside, format="png", dpi=150))
 
     def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns plain values that are computed, or that an earlier call wrote to that file.
+        """Computes plain values, or returns those that an earlier call wrote to that file.
 
         A file that was changed since is computed again, with a warning.
         """
@@ -105,7 +105,7 @@ class RunFolder:
         return found
 
     def write_config(self, name: str, parts: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes `config.json`, which makes the folder a run, and tells where all options stand."""
+        """Writes `config.json`, which makes the folder a run, and prints its path."""
         self.write_json("config.json", {"name": name, **parts})
         tell(f"all options: {self.path / 'config.json'}")
 
@@ -120,7 +120,7 @@ class RunFolder:
         self._write(name, lambda aside: save_file(dict(tensors), str(aside)))
 
     def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
-        """Writes an InferenceData as netCDF, to be read by `arviz.from_netcdf`."""
+        """Writes an InferenceData as netCDF, for `arviz.from_netcdf`."""
 
         def write(aside: Path) -> None:
             aside.unlink()  # ArviZ appends to a file that exists

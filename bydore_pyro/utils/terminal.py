@@ -1,4 +1,4 @@
-"""What a command shares with its machine: text on the terminal, signals, devices and memory.
+"""What a command shares with its machine: the terminal, requests to stop, devices and memory.
 
 Names of domains come from data, and paths from others: what would steer the terminal is shown
 instead of done. Files keep it as it is.
@@ -28,7 +28,7 @@ __all__ = [
     "Interrupted",
     "deferred",
     "device_named",
-    "ending_on_signals",
+    "ending_when_asked",
     "progress_bar",
     "quiet_unless_main",
     "return_freed_memory",
@@ -43,7 +43,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def visible(text: str) -> str:
-    r"""Returns a text in which all that Python calls not printable is an escape, as ``\x1b``."""
+    r"""Escapes the characters of a text that Python calls not printable, as ``\x1b``."""
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
     )
@@ -70,7 +70,7 @@ class _Visible:
 
 @contextmanager
 def visible_streams() -> Iterator[None]:
-    """Shows in the block as escapes what goes to standard error, and to a terminal."""
+    """Escapes text on its way to standard error, and to a terminal, in the block."""
     out: Any = _Visible(sys.stdout) if sys.stdout.isatty() else sys.stdout
     error: Any = _Visible(sys.stderr)
     with redirect_stdout(out), redirect_stderr(error):
@@ -84,8 +84,10 @@ def quiet_unless_main() -> None:
 
 
 def tell(line: str) -> None:
-    """Prints a line of progress."""
-    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads tell too
+    """Prints a line of progress; of several processes the first does."""
+    if os.environ.get("RANK", "0") != "0":
+        return
+    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads print too
 
 
 @contextmanager
@@ -104,7 +106,7 @@ def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal, given by its number, asked the program to end.
+    """Ctrl-C, SIGTERM or SIGHUP, given by its number, asked the program to end.
 
     Attributes:
         exit_code: What a shell expects: 130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP.
@@ -119,7 +121,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Note:
-    """Notes the first signal of this process."""
+    """Notes the first request to stop in this process."""
 
     def __init__(self) -> None:
         self.number, self._process = 0, os.getpid()
@@ -140,13 +142,13 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def ending_on_signals() -> Iterator[Callable[[], None]]:
-    """Lets the three signals raise `Interrupted` in the block, in the main thread.
+def ending_when_asked() -> Iterator[Callable[[], None]]:
+    """Lets Ctrl-C, SIGTERM and SIGHUP raise `Interrupted` in the block, in the main thread.
 
     One that is ignored stays so: `nohup` means it, and so does a script's background program.
 
     Yields:
-        A function from which on the signals are ignored: the program is ending.
+        A function that makes the program ignore further requests, because it is ending.
     """
     with _handled(_raise):
         yield lambda: _handle(dict.fromkeys(_listened(), signal.SIG_IGN))
@@ -154,7 +156,7 @@ def ending_on_signals() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], int]]:
-    """Lets the three signals wait until the block asks; a second one changes nothing.
+    """Lets requests to stop wait until the block asks; a second one changes nothing.
 
     Yields:
         A function that returns the number of the first signal that has arrived, 0 before.
@@ -196,7 +198,7 @@ def _handle(handlers: dict[signal.Signals, Any]) -> None:
 
 
 def device_named(name: str) -> torch.device:
-    """Returns a device of this machine: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU if there is one.
+    """Returns the device `cpu`, `cuda`, `cuda:N`, or for `auto` a GPU if there is one.
 
     Raises:
         ValueError: When there is no such device.
@@ -217,7 +219,7 @@ def device_named(name: str) -> torch.device:
 
 
 def return_freed_memory() -> None:
-    """Gives the system what has been freed, where the C library is glibc.
+    """Gives freed memory back to the system, where the C library is glibc.
 
     Large tensors of many sizes scatter its free memory. A search by linear evidence held 1.6 GB
     after 200 steps, of which half was free. The gradients of 768 sequences, one by one, left 4 GB.

@@ -62,7 +62,7 @@ def test_a_mixture_is_judged_and_domains_can_be_dropped(
         left[name] = answers(tmp_path / name)["targets"]["a"]["mixture_leaves"]
         assert left[name]["low"] <= left[name]["median"] <= left[name]["high"]
     assert left["good"]["high"] < left["bad"]["low"]
-    assert "the mixture that was given leaves" in capsys.readouterr().out
+    assert "the given mixture loses" in capsys.readouterr().out
     main(["ask", str(measured_run), "--drop", "a", "--out", str(tmp_path / "without")])
     found = Mixture.from_json(tmp_path / "without" / "mixture.json")
     assert found.names == ("b", "c")
@@ -107,7 +107,7 @@ def test_measurements_that_are_gone_or_changed_are_refused(
     content = bytearray(tensors.read_bytes())
     content[-1] ^= 1
     tensors.write_bytes(content)
-    for message in ("Expected what a round measured in", "Expected a finished search by matching"):
+    for message in ("Expected a measurement in", "Expected a finished search by matching"):
         with pytest.raises(SystemExit):
             main(["ask", str(copy), "--out", str(tmp_path / "none")])
         assert message in capsys.readouterr().err

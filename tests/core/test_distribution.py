@@ -219,9 +219,20 @@ def test_everything_is_finite_up_to_the_ends_of_the_range(shape: float, rate: fl
         assert value.isfinite().all()
         for gradient in torch.autograd.grad(value.square().sum(), (a, b)):
             assert gradient.isfinite().all()
-    at_a_face = GammaDirichlet(A.float(), B.float()).log_prob(torch.tensor([0.0, 0.5, 0.25, 0.25]))
-    assert at_a_face.dtype == torch.float32
-    assert at_a_face.isfinite()
+    near_a_face = torch.tensor([1e-40, 0.5, 0.25, 0.25])  # below the smallest normal number
+    found = GammaDirichlet(A.float(), B.float()).log_prob(near_a_face)
+    assert found.dtype == torch.float32
+    assert found.isfinite()
+
+
+def test_a_weight_of_exactly_zero_is_refused() -> None:
+    """Unless nothing is validated, as in Pyro's NUTS, where it counts as the smallest number."""
+    at_a_face = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.0, 0.5, 0.25, 0.25]])
+    with pytest.raises(ValueError, match=r"weights > 0, actual 0.*leave the component out"):
+        GammaDirichlet(A.float(), B.float()).log_prob(at_a_face)
+    unchecked = GammaDirichlet(A.float(), B.float(), validate_args=False)
+    smallest = at_a_face.clamp(min=torch.finfo(torch.float32).tiny)
+    assert torch.equal(unchecked.log_prob(at_a_face), unchecked.log_prob(smallest))
 
 
 def test_second_derivatives_and_transforms() -> None:
@@ -264,15 +275,21 @@ def test_laplaces_approximation_of_a_model_with_it() -> None:
     torch.testing.assert_close(drawn.std(0), exact.stddev, atol=0, rtol=0.2)
 
 
-def test_entropy_and_divergence_of_a_dirichlet() -> None:
+def test_mode_entropy_and_divergence_of_a_dirichlet_and_of_others() -> None:
     torch.manual_seed(0)
     beta = torch.tensor([1.5, 2.0, 3.5], dtype=torch.float64)
     sharp, dirichlet = GammaDirichlet(1e7 * beta, torch.full_like(beta, 1e7)), Dirichlet(beta)
+    torch.testing.assert_close(sharp.mode, dirichlet.mean, atol=1e-6, rtol=0)
     assert sharp.entropy(4000).item() == pytest.approx(dirichlet.entropy().item(), abs=0.08)
     prior = Dirichlet(torch.ones(3, dtype=torch.float64))
     drawn = torch.stack([kl_divergence(sharp, prior) for _ in range(60)])
     assert drawn.mean().item() == pytest.approx(kl_divergence(dirichlet, prior).item(), abs=0.1)
     assert kl_divergence(sharp, SparseDirichlet.like(beta)).isfinite()
+    q = GammaDirichlet(A, B)
+    logits = q.mode.log().requires_grad_()
+    height = q.log_prob(logits.softmax(-1)) + logits.log_softmax(-1).sum()
+    (slope,) = torch.autograd.grad(height, logits)
+    assert slope.abs().max() < 1e-5, "no direction leads up"
 
 
 def test_jit_and_pyros_gradient_of_the_mean() -> None:

@@ -103,6 +103,10 @@ def test_what_it_cannot_do_is_refused() -> None:
         HypergradientELBO().loss(model, guide, SIGNALS, G, LAM)
     with pytest.raises(ValueError, match=r"svi.step\(signals, linear, ...\).*actual linear None"):
         HypergradientELBO().loss(mixture_model, guide, SIGNALS)
+    with pytest.raises(ValueError, match=r"finite tensor linear \(K,\).*nan"):
+        HypergradientELBO().loss(mixture_model, guide, SIGNALS, G * math.nan)
+    with pytest.raises(ValueError, match="scale=True goes with a precision"):
+        HypergradientELBO().loss(mixture_model, guide, SIGNALS, G, LAM, torch.eye(4))
     for few in (G[:1], G[:3]):
         with pytest.raises(
             ValueError, match=r"linear \(K,\) with K >= 2|linear \(4,\), actual \(3,\)"

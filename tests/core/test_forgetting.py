@@ -9,10 +9,10 @@ from sampled_rounds import SHARES, SIZE, a_round, normal
 from torch import Tensor
 
 from bydore_pyro.core.forgetting import importance_of
-from bydore_pyro.core.matching import MeasuredRound, match
+from bydore_pyro.core.matching import RoundEvidence, match
 
 
-def rounds_of(seed: int, *, changed: bool, count: int) -> list[MeasuredRound]:
+def rounds_of(seed: int, *, changed: bool, count: int) -> list[RoundEvidence]:
     """Two rounds at different parameters of a model, between which the target may change."""
     early, late = (0.3 * normal(4, SIZE, seed=place) for place in (0, 1))
     before = SHARES.flip(0) if changed else SHARES

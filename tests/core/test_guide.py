@@ -146,6 +146,15 @@ def test_a_second_guide_of_one_name_goes_on_from_the_first() -> None:
         other.posterior()
 
 
+@pytest.mark.usefixtures("_store")
+def test_a_fit_that_diverges_says_what_to_do() -> None:
+    guide = MixtureGuide(FreeConcentrations(3), name="shares")
+    for away in (50.0, math.nan):
+        torch.nn.init.constant_(guide.network.log_mean, away)
+        with pytest.raises(ValueError, match="lower its learning rate"):
+            guide.posterior()
+
+
 def two_sites(counts: Tensor = COUNTS) -> None:
     pyro.sample("x", Normal(0.0, 1.0))
     counts_model(counts)
@@ -279,6 +288,7 @@ SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 CURVED = gaussian_evidence(3, 0.2)
 
 
+@pytest.mark.usefixtures("_store")
 def test_the_scale_of_a_guide() -> None:
     guide = MixtureGuide(PriorNetwork(3).double(), scale=True)
     q = guide.scale_posterior()

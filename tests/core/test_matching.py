@@ -14,12 +14,12 @@ from torch import Tensor
 from bydore_pyro.core.matching import (
     RIDGE,
     Matching,
-    MeasuredRound,
     Metric,
+    RoundEvidence,
     Sample,
     covariance_of,
     match,
-    measured_round,
+    round_evidence,
     scatter_of_means,
 )
 from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
@@ -32,7 +32,7 @@ def exact(mean: Tensor, count: int = 8) -> Sample:
 
 
 def exact_match(means: Tensor, target: Tensor) -> Matching:
-    return match([measured_round([exact(m) for m in means], exact(target))])
+    return match([round_evidence([exact(m) for m in means], exact(target))])
 
 
 def pairs(left: Sample, right: Sample | None = None) -> float:
@@ -57,7 +57,7 @@ def test_products_are_means_over_pairs_of_different_documents() -> None:
         for k, (m, d) in enumerate(zip(means, documents, strict=True))
     ]
     held_out = Sample(sample(means[0], 7, 9).gradients, torch.tensor([0, 0, 1, 1, 1, 2, 3]))
-    found = measured_round(domains, held_out)
+    found = round_evidence(domains, held_out)
     for j, k in itertools.product(range(3), repeat=2):
         expected = pairs(domains[j], None if j == k else domains[k])
         assert float(found.gram[j, k]) == pytest.approx(expected, rel=1e-4), (j, k)
@@ -121,7 +121,7 @@ def test_the_unexplained_share_is_the_sine_squared(angle: float) -> None:
     assert found.unexplained == pytest.approx(math.sin(radians) ** 2, abs=2e-3)
 
 
-def moments(rounds: list[MeasuredRound], u: Tensor) -> Tensor:
+def moments(rounds: list[RoundEvidence], u: Tensor) -> Tensor:
     """``c - A u``, every round over the trace of its A."""
     traces = [float(r.gram.diagonal().sum()) for r in rounds]
     return sum((r.cross - r.gram @ u) / t for r, t in zip(rounds, traces, strict=True))
@@ -250,7 +250,7 @@ def test_what_cannot_be_matched_is_refused() -> None:
     zero = torch.zeros(2, SIZE, dtype=torch.float64)
     for bad in (zero, zero + float("nan")):
         with pytest.raises(ValueError, match="finite and not all 0"):
-            match([measured_round([exact(m) for m in bad], exact(bad[0]))])
+            match([round_evidence([exact(m) for m in bad], exact(bad[0]))])
 
 
 def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
+import json
+import lzma
 import random
 from pathlib import Path
 
@@ -16,7 +20,8 @@ from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
 from bydore_pyro.utils.errors import DataError
 
 ROWS = [{**row("word", i), "meta": {"set": "ab"[i % 2]}} for i in range(40)]
-FILES = ("a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.txt")
+FILES = ("a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.txt", "a.csv", "array.json",
+         "a.ndjson.xz", "a.json.bz2")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +33,13 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         stream.write(lines)
     parquet.write_table(pyarrow.Table.from_pylist(ROWS), folder / "a.parquet", row_group_size=10)
     (folder / "a.txt").write_text("".join(f"{r['text']}\n" for r in ROWS) + "ü" * 300)
+    (folder / "a.ndjson.xz").write_bytes(lzma.compress(lines))
+    (folder / "a.json.bz2").write_bytes(bz2.compress(lines))
+    (folder / "array.json").write_text(json.dumps(ROWS, indent=1))
+    with (folder / "a.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "meta.set"])
+        writer.writerows([row["text"], row["meta"]["set"]] for row in ROWS)
     return {name: (folder / name).read_bytes() for name in FILES}
 
 

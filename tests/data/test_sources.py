@@ -278,7 +278,7 @@ def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> Non
     found = list_sources(str(tmp_path), RowConfig(), told.append)
     assert counts(found) == {"a": 20, "b": 2}
     assert told == [
-        "left out, as no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
+        "left out because it is no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
         "a/state.json and 3 more"
     ]
 

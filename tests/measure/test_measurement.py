@@ -54,7 +54,7 @@ def test_a_sample_is_the_sketches_and_what_is_not_finite_is_named(corpus: TokenS
     assert proxy.cost.tokens["gradients"] == 2 * cost
     with torch.no_grad():
         proxy.model.table[3] = float("nan")
-    with pytest.raises(NonFiniteError, match="Step 7: the signal of domain 'birds' is nan"):
+    with pytest.raises(NonFiniteError, match="Step 7: the loss of domain 'birds' is nan"):
         sample_of(sketch, batch, np.zeros(4, int), 7, "birds")
 
 
@@ -77,7 +77,7 @@ def test_it_comes_back_within_float16_at_any_scale(tmp_path: Path, scale: float)
         read_measurements(tmp_path, {"seed": 2, "domains": {}})
     assert read_measurements(tmp_path / "elsewhere", run) == []
     (tmp_path / "measured-1" / "tree.json").write_text("{")
-    with pytest.raises(DataError, match="Expected what a round measured in"):
+    with pytest.raises(DataError, match="Expected a measurement in"):
         read_measurements(tmp_path, run)
 
 

@@ -16,7 +16,7 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measurement import measure, set_parameters
-from bydore_pyro.measure.target import TargetRound, read_target
+from bydore_pyro.measure.target import TargetMeasurement, read_target
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
@@ -37,7 +37,7 @@ def finished(
     return MatchingRun(domains, config, options=options).run()
 
 
-def rounds_of(run: MatchingRun) -> list[TargetRound]:
+def rounds_of(run: MatchingRun) -> list[TargetMeasurement]:
     rounds = []
     for measured in run.measured:
         set_parameters(run.proxy, measured)

@@ -17,7 +17,7 @@ from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import (
     STRATEGIES,
     Strategy,
-    kept_on_signal,
+    kept_when_stopped,
     proxy_content,
     restore_proxy,
     schedule,
@@ -105,7 +105,7 @@ def train(
     """Trains, with a signal in a step; returns the proxy and how many steps it took here."""
     proxy, domains = begun(corpus)
     weights, taken = dict.fromkeys(corpus.names, 0.25), 0
-    with kept_on_signal(place, {"steps": STEPS, **more}, proxy, domains) as check:
+    with kept_when_stopped(place, {"steps": STEPS, **more}, proxy, domains) as check:
         for _ in train_on_mixture(domains, proxy, weights, STEPS, 6, seed=5):
             taken += 1
             if taken == stop:

@@ -62,7 +62,7 @@ def test_an_improvement_is_called_one_where_it_is(gain: dict[str, Any], expected
 def test_equal_predictions_tell_nothing_apart() -> None:
     half = {"mean": 1e-17, "probability": 0.5, "sure": False}
     found = verdict(fitted(other=3.0, gain_over_prior=half), BETTER)
-    assert (found.level, found.answer) == ("unknown", "Nothing was told apart")
+    assert (found.level, found.answer) == ("unknown", "No difference was found")
     assert "50 %" not in found.figures
     assert verdict(fitted((0.6, 0.4), 3.0, gain_over_prior=half), BETTER).level == "bad"
 

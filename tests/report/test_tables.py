@@ -25,8 +25,8 @@ from bydore_pyro.report.tables import (
     cautions,
     commands,
     comparison_table,
+    cost_sentence,
     cost_table,
-    cost_told,
     loss_table,
     round_table,
     weights_table,
@@ -93,8 +93,8 @@ def test_losses_and_costs(record: RunRecord) -> None:
     assert rows[-1] == ("in all", "40,000", "3.00e+09", "6.0 s")
     assert not cost_table(Spent(flops=0.0)).rows
     told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 thread, peak memory 0.6 GB."
-    assert cost_told(record) == told
-    assert cost_told(record_of(metrics={})) == "Found by search: at no cost."
+    assert cost_sentence(record) == told
+    assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
 
 
 def test_commands_are_quoted(record: RunRecord) -> None:

@@ -12,7 +12,7 @@ from bydore_pyro.report.words import ABSENT, Table, Verdict, count, duration, nu
 def test_a_table_as_text() -> None:
     table = Table(header=("a", "bb"), rows=[("x\x1b", "1"), ("yy", "22")], caption="c")
     assert table.as_text() == "c\na      bb\nx\\x1b   1\nyy     22"
-    assert Verdict("good", "Is it?", "Yes", "7").told == "Is it? Yes."
+    assert Verdict("good", "Is it?", "Yes", "7").heading == "Is it? Yes."
 
 
 @pytest.mark.parametrize("write", [number, percent, count, duration])

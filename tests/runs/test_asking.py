@@ -19,7 +19,7 @@ from bydore_pyro.runs.domains import hashes_of
 @pytest.fixture(autouse=True)
 def _quick_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many draws as an answer takes: they are judged here; fewer that each find a mixture."""
-    monkeypatch.setattr("bydore_pyro.runs.answers.MOST_DRAWS", 200)
+    monkeypatch.setattr("bydore_pyro.answer.answer.MOST_DRAWS", 200)
 
 
 def weights_of(answer: Answer) -> torch.Tensor:

@@ -11,13 +11,14 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import xarray
+from method_options import options_for
 from processes import forked
 from quick import QUICK
 from tiny import folder_content
@@ -25,10 +26,12 @@ from tiny import folder_content
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.mixture import mixture_from
+from bydore_pyro.proxy.measured_model import Cost
+from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.runs.run import begin_run, is_finished, write_inputs
+from bydore_pyro.runs.run import Drive, begin_run, broken_off, is_finished, write_inputs
 from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
@@ -153,7 +156,7 @@ def test_killed_amid_every_file_that_it_writes(store: Path, whole: Path, tmp_pat
     assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
-def broken_off(
+def stopped_search(
     arguments: list[str], number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> object:
     """Runs a search whose checkpoint of that number raises an error; returns the exit code."""
@@ -254,7 +257,7 @@ def test_a_kill_within_a_round_loses_that_round_alone(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bydore_pyro.measure.training.measure", full)
+    monkeypatch.setattr("bydore_pyro.measure.measured_steps.measure", full)
     with pytest.raises(SystemExit):
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
@@ -277,7 +280,7 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
 ) -> None:
     out = tmp_path / "out"
     full = OSError(28, "No space left on device", str(out))
-    assert broken_off(arguments(store, out), 3, full, monkeypatch) == 2
+    assert stopped_search(arguments(store, out), 3, full, monkeypatch) == 2
     begun, before = (out / "config.json").read_text(), folder_content(out / "checkpoints")
     for part, field, value in (
         ("run", "seed", 7),
@@ -378,3 +381,50 @@ def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
     assert set(before) == {"config.json", "manifest.json", "tokenizer.json"}
     write_inputs(begin_run(options, "test", tmp_path / "run"), options, corpus, "test")
     assert folder_content(tmp_path / "run") == before
+
+
+def test_it_takes_the_steps_that_are_left_and_saves_before_a_round(
+    store: Path, tmp_path: Path
+) -> None:
+    """Every five steps, before what takes as long as many, and at the end; the newest two stay."""
+    options = options_for(store, "--steps", "12", "--checkpoint_every", "5")
+    folder, taken = RunFolder(tmp_path / "run"), []
+    drive = Drive(
+        folder=folder,
+        options=options,
+        domains=load_domains(options),
+        parallel=Parallel(alone=True),
+        total=8,
+        content=lambda: {"taken": list(taken)},
+        done=1,
+    )
+    seen = []
+
+    def steps() -> Iterator[str]:
+        for number in range(2, 9):
+            seen.append(sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*")))
+            taken.append(number)
+            yield f"step {number}"
+
+    drive.take(steps(), lambda done: "a round" if done == 3 else "")
+    assert drive.done == 8
+    assert seen[2:4] == [["step-000003"], ["step-000003"]]
+    saved = sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*"))
+    assert saved == ["step-000005", "step-000008"]
+
+
+def test_what_breaks_off_is_recorded_and_raised(store: Path, tmp_path: Path) -> None:
+    options = options_for(store, "--steps", "12")
+    drive = Drive(
+        folder=RunFolder(tmp_path / "run"),
+        options=options,
+        domains=load_domains(options),
+        parallel=Parallel(alone=True),
+        total=8,
+        content=dict,
+        done=3,
+    )
+    with pytest.raises(OSError, match="full"), broken_off(drive, Cost()):
+        raise OSError("the disk is full")
+    record = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert (record["steps"], record["stopped"]) == (3, "the disk is full")

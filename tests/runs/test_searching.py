@@ -119,7 +119,7 @@ def test_what_a_round_measured_is_sound_or_measured_again(
     out, options = stopped(whole[1], tmp_path / "out", 5), options_for(store, *ROUNDS, *EVERY_STEP)
     tensors = out / "measured-2" / "tensors.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"Expected what a round measured in .*measured-2"):
+    with pytest.raises(DataError, match=r"Expected a measurement in .*measured-2"):
         searched(options, out, resume=True)
     other = options_for(store, *ROUNDS, *EVERY_STEP, "--sketch_size", "64")
     with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 4096, .*found 64"):
@@ -127,4 +127,4 @@ def test_what_a_round_measured_is_sound_or_measured_again(
     assert not (out / "mixture.json").exists()
     shutil.rmtree(out / "measured-2")
     assert_same(whole[0], searched(options, out, resume=True))
-    assert "what the rounds measured is gone: beginning anew" in capsys.readouterr().err
+    assert "the measurements are gone: beginning anew" in capsys.readouterr().err

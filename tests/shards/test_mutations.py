@@ -25,7 +25,7 @@ from bydore_pyro.shards import store as shard_store
 from bydore_pyro.shards.store import open_shards
 from bydore_pyro.utils.errors import DataError
 
-EXAMPLES = int(os.environ.get("MUTATIONS", "35"))  # of each format
+EXAMPLES = int(os.environ.get("MUTATIONS", "25"))  # of each format
 END = 0
 Outcome = tuple[dict[tuple[str, str], list[bytes]], list[str]]
 

@@ -21,7 +21,7 @@ from bydore_pyro.utils.terminal import (
     Interrupted,
     deferred,
     device_named,
-    ending_on_signals,
+    ending_when_asked,
     progress_bar,
     quiet_unless_main,
     return_freed_memory,
@@ -134,7 +134,7 @@ def test_a_signal_ends_the_program_with_its_code(
 
 @pytest.mark.usefixtures("heard")
 def test_while_it_ends_a_second_one_changes_nothing() -> None:
-    with pytest.raises(Interrupted), ending_on_signals() as deaf:
+    with pytest.raises(Interrupted), ending_when_asked() as deaf:
         try:
             arrive(signal.SIGINT)
         except Interrupted:
@@ -149,7 +149,7 @@ def test_deferred_it_waits_for_the_end_of_a_step(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
     done = []
-    with pytest.raises(Interrupted) as found, ending_on_signals(), deferred() as asked:
+    with pytest.raises(Interrupted) as found, ending_when_asked(), deferred() as asked:
         for step in range(5):
             if step == 2:
                 arrive(number)
@@ -188,7 +188,7 @@ def test_what_is_ignored_stays_ignored_and_other_threads_get_no_signals() -> Non
     found = []
 
     def work() -> None:
-        with ending_on_signals() as deaf, deferred() as asked:
+        with ending_when_asked() as deaf, deferred() as asked:
             deaf()
             found.append(asked())
 
@@ -224,3 +224,12 @@ def test_devices_by_name() -> None:
     for name in ("meta", "tpu", "", "cuda:99", "cpu:x"):
         with pytest.raises(ValueError, match=f"a device of this machine, found '{name}'.*$"):
             device_named(name)
+
+
+def test_of_several_processes_the_first_tells(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        tell(f"process {rank}")
+    assert capsys.readouterr().err == "process 0\n"

@@ -38,7 +38,7 @@ def measured_training(
     seed: int = 0,
     cluster: str | None = None,
 ) -> Iterator[MeasuredStep]:
-    """Trains a proxy on equal weights and measures after the steps that the options name.
+    """Trains a proxy on equal weights, and measures the domains after the steps of the options.
 
     Args:
         domains: Where batches come from, with sequences that are kept for measuring.

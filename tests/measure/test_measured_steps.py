@@ -14,8 +14,8 @@ from tiny import random_store
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.config import MatchingConfig
+from bydore_pyro.measure.measured_steps import MeasuredStep, measured_training
 from bydore_pyro.measure.measurement import keep_measurement, read_measurements
-from bydore_pyro.measure.training import MeasuredStep, measured_training
 from bydore_pyro.proxy.scheduling import proxy_content, restore_proxy
 from bydore_pyro.utils.files import read_tree, write_tree
 
