@@ -181,7 +181,7 @@ def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
     for number, name in enumerate(("law", "web", "mail")):
         both = found["train"][name] + found["validation"][name]
         assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
-    assert lines[-1] == "skipped 1 rows that tell no domain"
+    assert lines[-1] == "skipped 1 rows that name no domain"
 
 
 def test_another_plan_leaves_the_first_alone(text: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -83,6 +84,9 @@ def bucket(text: Path) -> Iterator[int]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     port = server.get_host_and_port()[1]
+    # Buckets live in this process, longer than a server.
+    reset = urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")
+    urllib.request.urlopen(reset).close()
     with pytest.MonkeyPatch.context() as patch:
         at(patch, port)
         files = fsspec.filesystem("s3", skip_instance_cache=True)
