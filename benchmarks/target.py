@@ -145,7 +145,7 @@ def report(options: BenchmarkOptions, metrics: dict[str, Any], seconds: Sequence
     peak = options.benchmark.peak_teraflops or known
     share = f"{speed * flops / peak / 1e12:.1%} of {peak:g}" if peak else "of an unknown rate"
     steps = sorted(seconds)
-    memory = (metrics["peak_gpu_memory_bytes"] or 0) / 2**30
+    memory = (metrics.get("peak_gpu_memory_bytes") or 0) / 2**30
     return (
         f"{options.benchmark.model}: {metrics['parameters']:,} parameters, {device}\n"
         f"{speed:,.0f} tokens per second, {speed * flops / 1e12:.1f} TFLOP/s, {share}\n"
