@@ -1,9 +1,17 @@
-"""Files that are damaged at random."""
+"""Files that are damaged at random, and what becomes of data sets with a mutated file."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from bydore_pyro.utils.errors import DataError
 
 
 def mutated(content: bytes, rng: random.Random, pieces: Sequence[bytes]) -> bytes:
@@ -27,3 +35,54 @@ def mutated(content: bytes, rng: random.Random, pieces: Sequence[bytes]) -> byte
             case 6:
                 data[at:at] = rng.choice(pieces)
     return bytes(data)
+
+
+def under_mutations(
+    sound: Path,
+    folder: Path,
+    mutate: Callable[[Path, Callable[..., Any]], str],
+    outcome: Callable[[], tuple[Any, Any]],
+    examples: int,
+) -> dict[str, int]:
+    """Counts what becomes of mutated copies of a sound data set: the same, refused or told.
+
+    Anything else fails: other content of which no line says so, or an error that names no file.
+
+    Args:
+        sound: The data set.
+        folder: Where its copies lie.
+        mutate: Changes a copy with draws of hypothesis, and says what it did.
+        outcome: Reads the copy; returns its content, and what was printed.
+        examples: How many copies.
+    """
+    shutil.copytree(sound, folder)
+    expected, printed = outcome()
+    seen = dict.fromkeys(("same", "refused", "told"), 0)
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        shutil.rmtree(folder)
+        shutil.copytree(sound, folder)
+        what, refused = mutate(folder, data.draw), ""
+        try:
+            found, lines = outcome()
+        except DataError as error:
+            refused = str(error)
+        if refused:
+            assert "\n" not in refused, what
+            assert str(folder) in refused, f"{what}: named by its path: {refused}"
+            seen["refused"] += 1
+            return
+        assert found == expected or lines != printed, f"{what}: in silence"
+        seen["same" if found == expected else "told"] += 1
+
+    check()
+    return seen

@@ -20,7 +20,7 @@ from torch import Tensor
 from bydore_pyro.answer.draws import centre_of, mixture_of_draws
 from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import SEED, TriedSteps
-from bydore_pyro.core import Matching, Posterior, central_weights, run_mixture
+from bydore_pyro.core import GROUPS, Matching, Posterior, central_weights, run_mixture
 from bydore_pyro.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHAINS", "Answer", "answer_of", "candidate", "inference_data"]
 
-CHAINS = 4  # that draws are written as
+CHAINS = GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
 MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
@@ -120,9 +120,10 @@ def candidate(
 def inference_data(answer: Answer) -> arviz.InferenceData:
     """Returns an answer's draws for ArviZ, a group `posterior` (chain, draw, domain).
 
-    The chains are four groups of a hundred short ones each, one behind the other. All of a group
-    begin at one place, so `arviz.rhat` shows whether the groups have forgotten it. Attributes say
-    whether they did (`settled`, `nested_rhat`), and the k-hat of the guide.
+    Of exact draws a chain is a group of a hundred short ones, one behind the other. All of a group
+    begin at one place, so `arviz.rhat` shows whether the groups have forgotten it. Other draws are
+    independent. Attributes say whether the draws are the posterior's (`settled`, `nested_rhat`),
+    and the k-hat of the guide.
     """
     import arviz
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import xarray
 
+from bydore_pyro.answer import CHAINS
 from bydore_pyro.methods import Fit
 from bydore_pyro.mixture import jitter, numbers_of
 from bydore_pyro.proxy import Cost
@@ -68,7 +69,6 @@ MORE = (
 )
 
 IDLE = ("data", "domains", "proxy")  # beside --runs
-CHAINS = 4  # that independent draws are written as, because ArviZ compares chains
 SMALL = {
     "regmix_proxies": 4,
     "mde_proxies": 3,

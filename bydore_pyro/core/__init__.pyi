@@ -29,6 +29,7 @@ from .matching import covariance_of as covariance_of
 from .matching import match as match
 from .matching import round_evidence as round_evidence
 from .matching import scatter_of_means as scatter_of_means
+from .metropolis import GROUPS as GROUPS
 from .metropolis import exact_draws as exact_draws
 from .model import mixture_model as mixture_model
 from .network import FeatureNetwork as FeatureNetwork

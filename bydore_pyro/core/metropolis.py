@@ -24,7 +24,7 @@ from torch import Tensor
 from bydore_pyro.core.matching import least, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS
 
-__all__ = ["CHAINS", "MOST_EXACT", "ExactDraws", "exact_draws"]
+__all__ = ["CHAINS", "GROUPS", "MOST_EXACT", "ExactDraws", "exact_draws"]
 
 GROUPS, CHAINS, THIN = 4, 400, 10  # chains in all; sweeps from one kept draw to the next
 MOST_WINDOWS = 20  # of draws, one after the other; the last is kept
@@ -64,7 +64,7 @@ def exact_draws(
         precision: ``Lambda (N, K, K)``.
         concentrations: Of the prior of the weights; see `bydore_pyro.core.SparseDirichlet`.
         draws: Of each chain.
-        chains: A multiple of 4.
+        chains: A multiple of 4, at least 8.
         seed: Of all draws.
 
     Raises:
@@ -81,7 +81,7 @@ def exact_draws(
             f"Expected precision ({count}, {size}, {size}), actual {tuple(precision.shape)}"
         )
     if chains < 2 * GROUPS or chains % GROUPS:
-        raise ValueError(f"Expected chains that are a multiple of {GROUPS}, actual {chains}")
+        raise ValueError(f"Expected chains: {2 * GROUPS} or more, {GROUPS} groups, actual {chains}")
     linear, precision = linear.detach().double().cpu(), precision.detach().double().cpu()
     start = torch.stack(
         [_starts(h, bend, chains, seed) for h, bend in zip(linear, precision, strict=True)]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from mutations import under_mutations
 from pyarrow import parquet
 from tiny import row, write_byte_tokenizer
 
@@ -25,7 +25,6 @@ from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.utils.errors import DataError
 
 EXAMPLES = int(os.environ.get("MUTATIONS", "25")) // 2  # of each format
 FORMS = (".jsonl", ".json.gz", ".csv", ".parquet", ".txt")
@@ -96,35 +95,6 @@ def test_no_mutation_of_text_passes_in_silence(form: str, tmp_path: Path) -> Non
         }
         return hashes, [*told, store_table(store)]
 
-    shutil.copytree(sound, folder)
-    expected, table = outcome()
-    seen = dict.fromkeys(("same", "refused", "told"), 0)
-
-    @settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=[*HealthCheck],
-    )
-    @given(st.data())
-    def check(data: st.DataObject) -> None:
-        shutil.rmtree(folder)
-        shutil.copytree(sound, folder, copy_function=shutil.copy2)
-        what, refused = mutate(folder, data.draw), ""
-        try:
-            found, told = outcome()
-        except DataError as error:
-            refused = str(error)
-        if refused:
-            assert "\n" not in refused, what
-            assert str(folder) in refused, f"{what}: named by its path: {refused}"
-            seen["refused"] += 1
-            return
-        assert found == expected or told != table, f"{what}: in silence"
-        seen["same" if found == expected else "told"] += 1
-
-    check()
+    seen = under_mutations(sound, folder, mutate, outcome, EXAMPLES)
     assert seen["refused"] > 0
     assert seen["told"] > 0

@@ -10,20 +10,20 @@ import re
 import shutil
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from mutations import under_mutations
 from shard_writers import EVERY, WRITERS, documents_of
 from tiny import write_byte_tokenizer
 
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.shards import store as shard_store
 from bydore_pyro.shards.store import open_shards
-from bydore_pyro.utils.errors import DataError
 
 EXAMPLES = int(os.environ.get("MUTATIONS", "25"))  # of each format
 END = 0
@@ -175,36 +175,7 @@ def test_no_mutation_passes_in_silence(
     sound, folder = write_sound(tmp_path / "sound", kind), tmp_path / "shards"
     place = shard_store._tokenizer_in(tmp_path / "cache", str(tokenizer))
     monkeypatch.setattr(shard_store, "_tokenizer_in", lambda cache, given: place)
-    shutil.copytree(sound, folder)
-    expected, told = outcome(f"{kind}:{folder}", tokenizer)
-    seen = dict.fromkeys(("same", "refused", "told"), 0)
-
-    @settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=[*HealthCheck],
-    )
-    @given(st.data())
-    def check(data: st.DataObject) -> None:
-        shutil.rmtree(folder)
-        shutil.copytree(sound, folder)
-        what = mutate(folder, data.draw)
-        refused = ""
-        try:
-            found, lines = outcome(f"{kind}:{folder}", tokenizer)
-        except DataError as error:
-            refused = str(error)
-        if refused:
-            assert "\n" not in refused, what
-            assert str(folder) in refused, f"{what}: named by its path: {refused}"
-            seen["refused"] += 1
-            return
-        assert found == expected or lines != told, f"{what}: in silence"
-        seen["same" if found == expected else "told"] += 1
-
-    check()
+    reading = partial(outcome, f"{kind}:{folder}", tokenizer)
+    seen = under_mutations(sound, folder, mutate, reading, EXAMPLES)
     assert seen["refused"] > 0.2 * sum(seen.values())
     assert sum(seen.values()) >= 0.9 * EXAMPLES
