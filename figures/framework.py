@@ -34,12 +34,12 @@ def draw_rounds(axes: Any) -> None:
     upper, lower = 3.3, 0.6
     words = {
         (0.1, upper, 2.5, NET): "proxy model trains\non equal weights,\nknowing no target",
-        (3.5, upper, 2.7, DATA): "gradients at fixed $\\theta$:\n$m_k$ of each domain,\n"
-        "$m$ of the validation",
+        (3.5, upper, 2.7, DATA): "gradients at fixed $\\theta$:\n$m_k$ of each domain;\n"
+        "$m$ of a target, later",
         (7.1, upper, 2.7, BOX): "the match, $u = s\\,w$:\n"
         "min$_{u \\geq 0}\\,\\|\\,m - \\sum_k u_k m_k\\|^2$",
         (10.7, upper, 2.9, BOX): "how surely? scatter\nof the documents:\n$\\Lambda = A\\,B^{-1}A$",
-        (7.1, lower, 2.7, BOX): "SVI, exact draws:\n$w \\sim$ GammaDirichlet\n$s \\sim$ LogNormal",
+        (7.1, lower, 2.7, BOX): "exact draws of $w$, $s$;\na GammaDirichlet\nis fitted to them",
         (3.5, lower, 2.7, NET): "trial runs choose\nthe step's length;\ncheck on fresh text",
     }
     for (x, y, width, colour), text in words.items():
