@@ -1,9 +1,14 @@
-"""An answer: a pure function of evidence, trial runs and a question. No file, no model, no clock.
+"""An answer: a pure function of evidence, runs and a question. No file, no model, no clock.
 
 ::
 
-    rounds of evidence --match--> Matching --draw_posterior--> Posterior
-    Matching, Posterior, Question, TriedSteps --answer_of--> Answer
+    rounds of evidence --match--> Matching --draw_posterior--> Posterior    what targets are made of
+    readings of runs, posteriors of targets --forecast_of--> Forecast       what mixtures will lose
+    Matching, Posterior, Question, TriedSteps, Forecast --answer_of--> Answer
+
+A target that the domains cover gets the mixture whose forecast is best. Where they do not, what it
+is made of says too little of its loss: trial runs choose among that mixture and the match's steps;
+without them the match's whole step is taken.
 """
 
 from __future__ import annotations
@@ -17,21 +22,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer.draws import centre_of, mixture_of_draws
+from bydore_pyro.answer.best import Best, best_of
+from bydore_pyro.answer.draws import mixture_of_draws, raised
+from bydore_pyro.answer.forecast import Forecast
+from bydore_pyro.answer.outlook import Outlook, outlook_of
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.answer.steps import SEED, TriedSteps
+from bydore_pyro.answer.steps import LAW, SEED, TriedSteps
 from bydore_pyro.core import GROUPS, Matching, Posterior, central_weights, run_mixture
 from bydore_pyro.mixture import Mixture
 
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["CHAINS", "Answer", "answer_of", "candidate", "inference_data"]
+__all__ = ["CHAINS", "COVERED", "Answer", "answer_of", "by_law", "candidate", "inference_data"]
 
 CHAINS = GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
 MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
+# Share of a target's gradient that the domains may leave unexplained if its composition is to say
+# what its loss will be. Covered targets left .04 to .23, withheld ones .54 to .81.
+COVERED = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +57,8 @@ class Answer:
         matching: The evidence; None by linear evidence.
         posterior: Of the composition; None by linear evidence.
         tried: Trial runs, None where there were none.
+        forecast: What mixtures will lose; None where too few runs were read.
+        outlook: The same of these weights beside others.
     """
 
     mixture: Mixture
@@ -54,6 +67,8 @@ class Answer:
     matching: Matching | None = None
     posterior: Posterior | None = None
     tried: TriedSteps | None = None
+    forecast: Forecast | None = None
+    outlook: Outlook | None = None
 
     @property
     def draws(self) -> Tensor:
@@ -73,32 +88,46 @@ class Answer:
 
 
 def answer_of(
-    found: Matching, drawn: Posterior, question: Question, tried: TriedSteps | None = None
+    found: Matching,
+    drawn: Posterior,
+    question: Question,
+    tried: TriedSteps | None = None,
+    forecast: Forecast | None = None,
 ) -> Answer:
-    """Returns the weights to train on, out of draws of what the target is made of.
+    """Returns the weights to train on.
 
-    Each draw is of a step whose length is drawn too, by the trials' probabilities; of a whole step
-    without trials. Where none has to be changed they are the same; otherwise they are a thousand at
-    most.
+    Each draw is of one of the ways to come to weights: of the step whose length is drawn, by the
+    trials' probabilities, or of the mixture that is best under a draw of the forecast.
 
     Args:
         found: The evidence of the rounds.
         drawn: Its posterior.
         question: What the weights are for.
         tried: Trial runs.
+        forecast: What mixtures will lose.
 
     Raises:
         DataError: When the caps of the question leave no mixture.
+        ValueError: When no mixture meets its bounds under the forecast.
     """
-    sites, lengths = _for_run(found, drawn, question.run, tried)
-    draws = sites["w"].flatten(0, 1)
-    centre = centre_of(draws, lengths)
-    mixture = mixture_of_draws(draws, centre, question)
+    ways = {1.0: 1.0}
+    if tried is not None:
+        ways = dict(zip(tried.lengths, tried.probabilities, strict=True))
+    elif forecast is not None and by_law(found, question):
+        ways = {LAW: 1.0}
+    best = best_of(forecast, question) if forecast is not None and LAW in ways else None
+    sites, centre = _for_run(found, drawn, question, ways, best)
+    mixture = mixture_of_draws(sites["w"].flatten(0, 1), centre, question)
     run = question.run
     notes = [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))
-    mixture = mixture if question.most is None else mixture.capped(question.most)
+    if question.most is not None and ways.keys() != {LAW}:
+        mixture = mixture.capped(question.most)
+    outlook = None
+    if forecast is not None:
+        weights = torch.tensor(mixture.weights).double()
+        outlook = outlook_of(forecast, question, weights, best)
     return Answer(
         mixture=mixture.unpooled(question.pools),
         names=question.names,
@@ -106,7 +135,15 @@ def answer_of(
         matching=found,
         posterior=drawn,
         tried=tried,
+        forecast=forecast,
+        outlook=outlook,
     )
+
+
+def by_law(found: Matching, question: Question) -> bool:
+    """Whether a forecast decides without trial runs: the domains cover the target, or something
+    else is asked than its mean."""
+    return found.unexplained <= COVERED or question.objective != "mean"
 
 
 def candidate(
@@ -141,33 +178,48 @@ def inference_data(answer: Answer) -> arviz.InferenceData:
 
 
 def _for_run(
-    found: Matching, drawn: Posterior, run: RunLength | None, tried: TriedSteps | None
-) -> tuple[dict[str, Tensor], Tensor | None]:
-    """Returns draws by site, and the length of the step of each where these differ."""
+    found: Matching,
+    drawn: Posterior,
+    question: Question,
+    ways: Mapping[float, float],
+    best: Best | None,
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Returns draws by site, and their centre ``(K,)``: the mean of the ways' centres, by their
+    probabilities. The loss is convex in the weights, so it does no worse than a choice among them
+    by chance."""
+    run = question.run
     composition, scale = (
         values.unflatten(0, (CHAINS, -1)) for values in (drawn.weights, drawn.scale)
     )
-    if run is not None and not run.repeats(drawn.weights):
+    if run is not None and best is None and not run.repeats(drawn.weights):
         run = None
-    if run is None and tried is None and not found.residual.any():
-        return {"w": composition, "s": scale}, None
+    if run is None and ways.keys() == {1.0} and not found.residual.any() and not question.least:
+        return {"w": composition, "s": scale}, central_weights(drawn.weights)
     most = MOST_DRAWS if composition.shape[-1] <= MANY else DRAWS_OF_MANY
     composition, scale = (values[:, : most // CHAINS] for values in (composition, scale))
     weights, scales = composition.flatten(0, 1).clone(), scale.flatten()
-    lengths, chances = np.ones(1), np.ones(1)
-    if tried is not None:
-        lengths, chances = np.array(tried.lengths), np.array(tried.probabilities)
-    chosen = np.random.default_rng(SEED).choice(len(lengths), size=len(weights), p=chances)
+    lengths, chances = np.array([*ways]), np.array([*ways.values()])
+    rng = np.random.default_rng(SEED)
+    chosen = rng.choice(len(lengths), size=len(weights), p=chances)
     effective = None if run is None else run.effective
+    centre = torch.zeros(weights.shape[1]).double()
     for place, length in enumerate(lengths.tolist()):
         own = torch.from_numpy(chosen == place)
-        if own.any():
-            weights[own] = run_mixture(found, weights[own], scales[own], length, effective)
-    of_each = torch.from_numpy(lengths[chosen])
+        if not own.any():
+            continue
+        if length == LAW and best is not None:
+            some = rng.integers(len(best.draws), size=int(own.sum()))
+            weights[own] = best.draws[some]
+            own_centre = best.decision.weights
+        else:
+            pushed = run_mixture(found, weights[own], scales[own], length, effective)
+            weights[own] = raised(pushed, question.least_weights)
+            own_centre = central_weights(weights[own])
+        centre += own.double().mean() * own_centre
     sites = {
         "w": weights.view_as(composition),
         "s": scale,
         "composition": composition,
-        "length": of_each.view_as(scale),
+        "length": torch.from_numpy(lengths[chosen]).view_as(scale),
     }
-    return sites, of_each
+    return sites, centre

@@ -1,4 +1,4 @@
-"""Draws of weights: their centre, their intervals, and the mixture that has both."""
+"""Draws of weights: their intervals, their bounds, and the mixture that they make."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.answer.question import Question
-from bydore_pyro.core import central_weights
 from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below
 
-__all__ = ["centre_of", "interval_of_draws", "mixture_of_draws", "to_the_bounds"]
+__all__ = ["interval_of_draws", "mixture_of_draws", "raised", "to_the_bounds"]
 
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
@@ -27,18 +26,19 @@ def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -
     return to_the_bounds(arviz.hdi(draws[None], hdi_prob=probability), draws)
 
 
-def centre_of(draws: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """Returns the weights at the centre of draws ``(D, K)``: `bydore_pyro.core.central_weights`.
-
-    Where draws are of steps of several lengths ``(D,)``, it is the mean of the lengths' centres:
-    the loss is convex in the weights, so that their mean does no worse than a choice among them by
-    chance.
-    """
-    if lengths is None:
-        return central_weights(draws)
-    own = [draws[lengths == one] for one in lengths.unique()]
-    parts = [len(some) / len(draws) * central_weights(some) for some in own]
-    return torch.stack(parts).sum(0)
+def raised(draws: Tensor, least: Tensor) -> Tensor:
+    """Returns weights ``(D, K)`` that are at least ``(K,)``; the others shrink in proportion."""
+    low = torch.zeros_like(draws, dtype=torch.bool)
+    for _ in range(len(least)):
+        low |= draws < least
+        others = torch.where(low, 0.0, draws)
+        left = 1 - (low * least).sum(1, keepdim=True)
+        scaled = others * left / others.sum(1, keepdim=True).clamp(min=1e-300)
+        found = torch.where(low, least, scaled)
+        if not (found < least - 1e-12).any():
+            break
+        draws = found
+    return found
 
 
 def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixture:

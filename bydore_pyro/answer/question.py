@@ -1,15 +1,19 @@
-"""The question that an answer answers: domains, caps, and a run in which text may run out."""
+"""The question that an answer answers: what mixture is best at what, for which run, within what."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+import torch
 from torch import Tensor
 
 from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
 
-__all__ = ["Question", "RunLength"]
+__all__ = ["Objective", "Question", "RunLength"]
+
+Objective = Literal["mean", "worst", "none_worse"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ class RunLength:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """The domains, the caps and the run that weights are wanted for.
+    """What is asked of a mixture.
 
     Attributes:
         names: The domains, ``K`` of them, in the order of the evidence.
@@ -61,7 +65,14 @@ class Question:
         data_sha256: Hash of the text.
         pools: What names stand for several domains.
         run: The run, where text may run out.
+        tokens: Length of the run that is asked for; that of the runs that were read when None.
         most: The largest weight of each domain; any when None.
+        least: The smallest weight of some domains.
+        objective: What is made small: see `bydore_pyro.core.decision`.
+        tolerance: `none_worse`: nats per token that a target may lose to the baseline.
+        probability: `none_worse`: that no target loses more.
+        baseline: `none_worse`: one of `references`.
+        references: Weights ``(K,)`` that the answer is compared with, by name.
     """
 
     names: tuple[str, ...]
@@ -69,4 +80,22 @@ class Question:
     data_sha256: str
     pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     run: RunLength | None = None
+    tokens: float | None = None
     most: Mapping[str, float] | None = None
+    least: Mapping[str, float] = field(default_factory=dict)
+    objective: Objective = "mean"
+    tolerance: float = 0.02
+    probability: float = 0.9
+    baseline: str = "natural"
+    references: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def least_weights(self) -> Tensor:
+        """The smallest weight of each domain ``(K,)``."""
+        return torch.tensor([self.least.get(name, 0.0) for name in self.names]).double()
+
+    @property
+    def most_weights(self) -> Tensor:
+        """The largest weight of each domain ``(K,)``, at most 1."""
+        most = self.most or {}
+        return torch.tensor([min(1.0, most.get(name, 1.0)) for name in self.names]).double()

@@ -1,7 +1,8 @@
 """How long a step: trial runs of several lengths, and the probability that each is the best.
 
 Which length is best is not in the gradients; see `bydore_pyro.core.point`. A proxy is trained on
-the mixture of each length, and its loss on the target is evidence of the length.
+the mixture of each length, and its loss on the target is evidence of the length. One of them is
+the mixture that the law of losses finds best: it takes the place of the whole step.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import numpy as np
 
 from bydore_pyro.mixture import Mixture
 
-__all__ = ["FIRST", "TriedSteps", "next_length"]
+__all__ = ["FIRST", "LAW", "TriedSteps", "next_length"]
 
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
+LAW = 0.0  # in place of a length: the mixture that the law of losses finds best
 NOISE = 0.02  # nats: the standard deviation of a fresh proxy's loss, measured
 CHOICES, SEED = 100_000, 0  # draws of the best length
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bydore_pyro.runs import AskConfig, plain, trial_record
+from bydore_pyro.runs import AskConfig, GoalConfig
 from bydore_pyro.utils import (
     Checked,
     listed,
@@ -18,20 +18,15 @@ from bydore_pyro.utils import (
 )
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from bydore_pyro.answer import Answer
-    from bydore_pyro.data import Domains
-    from bydore_pyro.mixture import Mixture
+    from bydore_pyro.answer import Outlook
     from bydore_pyro.runs import Asked
-    from bydore_pyro.utils import RunFolder
 
 __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 
 # What `--help` lists.
 COMMON = (
-    *("validation", "each", "drop", "add", "mixture", "target_tokens", "trials"),
-    "out",
+    *("validation", "objective", "baseline", "at_least", "mixture", "against", "drop", "add"),
+    *("target_tokens", "trials", "out"),
 )
 
 
@@ -47,14 +42,15 @@ class AskOptions:
     """All options of `bydore ask`."""
 
     ask: AskConfig
+    goal: GoalConfig
     answer: AnswerConfig
 
 
 @one_line_errors("bydore ask")
 def ask_command(arguments: Sequence[str]) -> None:
-    """Answers other questions from what a search has measured. These are other targets, other
-    domains, or how good a mixture is. RUN is the folder of a search by matching. Only the gradients
-    of the targets, and of domains that are new, are computed."""
+    """Answers other questions from what a search has measured: other targets, other aims, other
+    domains, or what a mixture will lose. RUN is the folder of a search by matching. Only the
+    gradients of the targets, and of domains that are new, are computed."""
     run, given = with_subject(arguments, "RUN and a question")
     about, name = ask_command.__doc__ or "", "bydore ask"
     options = parse_options(given, name, about, AskOptions, common=COMMON, called=f"{name} RUN")
@@ -65,130 +61,56 @@ def _ask(run: Path, options: AskOptions) -> None:
     import dataclasses
     import time
 
-    from bydore_pyro.answer import compromise
-    from bydore_pyro.data import gathered
+    from bydore_pyro.answer import inference_data
     from bydore_pyro.mixture import mixture_from
-    from bydore_pyro.runs import ask
+    from bydore_pyro.report import forecast_text, report_text
+    from bydore_pyro.runs import ask, plain
     from bydore_pyro.utils import RunFolder
 
-    given = None if options.ask.mixture is None else mixture_from(options.ask.mixture)
-    out = options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder = RunFolder(Path(out))
-    asked = ask(run, options.ask, folder.path)
-    judged, domains = None, asked.domains
-    if given is not None:
-        first = next(iter(asked.targets.values()))
-        known = {*domains.names, *first.mixture.names}
-        given.check(known, domains.corpus.tokenizer_sha256, str(options.ask.mixture))
-        weights = gathered(given.as_dict(), domains.pools)
-        judged = [weights.get(name, 0.0) for name in domains.names]
+    for source in filter(None, (options.ask.mixture, options.ask.against)):
+        mixture_from(source)  # refused before anything is measured
+    folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
+    asked = ask(run, options.ask, options.goal, folder.path)
+    judged = _judged(asked, options.ask)
     folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}})
-    answers = list(asked.targets.values())
-    shared = compromise(answers) if len(answers) > 1 else None
-    _write(folder, asked, shared, judged)
-
-
-def _write(
-    folder: RunFolder,
-    asked: Asked,
-    shared: Tensor | None,
-    judged: Sequence[float] | None,
-) -> None:
-    """Writes the answers and prints them."""
-    from bydore_pyro.answer import inference_data, shortfall
-    from bydore_pyro.mixture import Mixture
-
-    domains, corpus = asked.domains, asked.domains.corpus
-    mixtures: dict[str, Mixture] = {}
-    content: dict[str, Any] = {"measured_anew": list(asked.anew), "targets": {}}
-    for name, one in asked.targets.items():
-        mixtures[name] = one.mixture
-        content["targets"][name] = _of_target(one, domains, judged)
-    first = next(iter(asked.targets.values()))
-    mixture = first.mixture
-    if shared is not None:
-        mixture = Mixture(
-            names=domains.names,
-            weights=tuple(shared.tolist()),
-            tokenizer=corpus.tokenizer_sha256,
-            data_sha256=corpus.sha256,
-        ).unpooled(domains.pools)
-        mixtures["for the mean"] = mixture
-        content["compromise"] = {
-            "weights": mixture.as_dict(),
-            "leaves": {name: shortfall(one, shared)[0] for name, one in asked.targets.items()},
-        }
-    if shared is None:
-        folder.write_posterior("posterior.nc", inference_data(first))
-    folder.write_json("answers.json", content)
-    folder.write_text("mixture.json", mixture.to_json() + "\n")
+    folder.write_posterior("posterior.nc", inference_data(asked.answer))
+    folder.write_json("metrics.json", plain(asked.metrics))
+    folder.write_text("mixture.json", asked.answer.mixture.to_json() + "\n")
     if asked.anew:
         print(f"Measured anew, because the search did not know their text: {listed(asked.anew)}")
-    print(_as_text(mixtures, content))
-    print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
+    print(report_text(folder.path))
+    if judged is not None:
+        folder.write_json("forecast.json", plain(judged))
+        print(f"\n{forecast_text(judged)}")
 
 
-def _of_target(one: Answer, domains: Domains, judged: Sequence[float] | None) -> dict[str, Any]:
-    """Returns a target's entry in `answers.json`."""
+def _judged(asked: Asked, config: AskConfig) -> Outlook | None:
+    """Returns the losses of the given mixture; None without one.
+
+    Raises:
+        DataError: When it is no mixture of these domains, or nothing can be forecast.
+    """
+    import dataclasses
+
     import torch
 
-    from bydore_pyro.answer import shortfall
+    from bydore_pyro.answer import ANSWER, outlook_of
+    from bydore_pyro.data import gathered
+    from bydore_pyro.runs import weights_of
+    from bydore_pyro.utils import DataError
 
-    names = one.mixture.names
-    draws = dict(zip(domains.names, one.draws.T.numpy(), strict=True))
-    for pool, shares in domains.pools.items():
-        draws |= {name: share * draws[pool] for name, share in shares.items()}
-    low, high = zip(*(one.mixture.hdi or ()), strict=True)
-    content: dict[str, Any] = {
-        "weights": one.mixture.as_dict(),
-        "low": dict(zip(names, low, strict=True)),
-        "high": dict(zip(names, high, strict=True)),
-        "next_to_nothing": {name: float((draws[name] < 0.01).mean()) for name in names},
-    }
-    found, drawn = one.evidence
-    content |= {"unexplained": found.unexplained, "settled": drawn.settled}
-    if one.tried is not None:
-        content["trials"] = plain(trial_record(one.tried))
-    if judged is not None:
-        lost = shortfall(one, torch.tensor(judged))
-        content["mixture_leaves"] = dict(zip(("median", "low", "high"), lost, strict=True))
-    return content
-
-
-def _as_text(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
-    """Returns the weights as a table, the largest first, and what they leave unexplained."""
-    import pandas
-
-    from bydore_pyro.mixture import interval_of, shown_rows
-
-    names, found = next(iter(mixtures.values())).names, list(mixtures.values())
-    rows = shown_rows(names, [max(w) for w in zip(*(one.weights for one in found), strict=True)])
-    columns: dict[str, list[Any]] = {
-        name: [sum(one.weights[k] for k in row.places) for row in rows]
-        for name, one in mixtures.items()
-    }
-    if len(found) == 1:
-        (of,) = content["targets"].values()
-        columns = {"weight": next(iter(columns.values()))}
-        ends = [interval_of(found[0], row) for row in rows]
-        columns["94 % interval"] = [
-            "" if one is None else f"{one[0]:.3f} to {one[1]:.3f}" for one in ends
-        ]
-        columns["below 0.01"] = [
-            f"{of['next_to_nothing'][row.name]:.0%}" if row.kind == "domain" else "" for row in rows
-        ]
-    frame = pandas.DataFrame(columns)
-    width = max(len(row.label) for row in rows)
-    frame.index = pandas.Index([f"{row.label:<{width}}" for row in rows])
-    lines = [frame.to_string(float_format="{:.3f}".format)]
-    for name, of in content["targets"].items():
-        lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
-        if lost := of.get("mixture_leaves"):
-            lines.append(
-                f"{name}: the given mixture loses {lost['median']:.0%} of the rest "
-                f"({lost['low']:.0%} to {lost['high']:.0%})"
-            )
-    if "compromise" in content:
-        shares = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
-        lines.append(f"The compromise loses of what each target's own mixture explains: {shares}")
-    return "\n".join(lines)
+    if config.mixture is None:
+        return None
+    forecast, domains = asked.answer.forecast, asked.domains
+    if forecast is None:
+        raise DataError(
+            "Expected a search that read its losses twice or more, on the text of all domains, for "
+            "a forecast of --mixture, found none"
+        )
+    if config.against is not None:
+        other = {"against": weights_of(config.against, domains)}
+    else:
+        weights = gathered(asked.answer.mixture.as_dict(), domains.pools)
+        other = {ANSWER: torch.tensor([weights[name] for name in domains.names]).double()}
+    question = dataclasses.replace(asked.question, references=other)
+    return outlook_of(forecast, question, weights_of(config.mixture, domains))

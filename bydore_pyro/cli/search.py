@@ -18,14 +18,14 @@ __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_comman
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
     *("data", "validation", "domains", "proxy", "tokens", "target_tokens", "device", "seed", "out"),
-    "smoke",
+    *("objective", "baseline", "at_least", "smoke"),
 )
 MORE = (
-    *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds", "train_share"),
+    *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds"),
     *("round_sequences", "strategy", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("separator", "token_bytes"),
+    *("separator", "token_bytes", "tolerance", "probability", "at_most"),
     *("checkpoint_every", "checkpoint", "cluster"),
 )
 

@@ -163,6 +163,8 @@ class Domains:
         trainable: The domains that batches can be drawn from: `names`, and the validation's.
         validation: Held-out sequences, each domain's number proportional to its share.
         validation_documents: The number of the document that each of them lies in.
+        validation_rows: Which of them are of each domain.
+        seed: Of every order.
 
     Raises:
         DataError: Fewer than two domains, one that is unknown or shorter than a sequence, or a
@@ -189,7 +191,7 @@ class Domains:
         trained = (name for name, tokens in corpus.train.items() if len(tokens))
         self.names, self.pools = tuple(trained if names is None else names), pools or {}
         self.sequence_length, self.device = sequence_length, torch.device(device)
-        self.corpus, self._seed, self._measured = corpus, seed, measured
+        self.corpus, self.seed, self._measured = corpus, seed, measured
         _check(corpus, self.names, validation, sequence_length)
         extra = (n for n in validation if len(corpus.train[n]) >= sequence_length)
         self.trainable = tuple(dict.fromkeys((*self.names, *extra)))
@@ -202,25 +204,27 @@ class Domains:
         }
         self._positions = dict.fromkeys(self._streams, 0)
         found = self._validation_set(validation_sequences, minimal_validation)
-        self.validation, self.validation_documents = found
+        self.validation, self.validation_documents, self.validation_rows = found
         self._validation_rng = np.random.default_rng([seed, 2])
 
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
         tokens, length = self.corpus.train[name], self.sequence_length
-        seed, choice = [self._seed, number, *name.encode()], None
+        seed, choice = [self.seed, number, *name.encode()], None
         if kind != "signal":
-            choices = kept_aside(len(tokens) // length, self._measured, self._seed, name)
+            choices = kept_aside(len(tokens) // length, self._measured, self.seed, name)
             choice = choices and choices[kind != "measure"]
         taken = partial(self.corpus.taken, "train", name)
         return SequenceStream(tokens, length, seed, choice, taken=taken)
 
-    def _validation_set(self, most: int, fewest: int) -> tuple[Tensor, np.ndarray]:
+    def _validation_set(
+        self, most: int, fewest: int
+    ) -> tuple[Tensor, np.ndarray, dict[str, slice]]:
         shares, length = self.validation_shares, self.sequence_length
         streams = {
             name: SequenceStream(
                 self.corpus.validation[name],
                 length,
-                [self._seed, 3, *name.encode()],
+                [self.seed, 3, *name.encode()],
                 taken=partial(self.corpus.taken, "validation", name),
             )
             for name in shares
@@ -234,7 +238,7 @@ class Domains:
                 f"{sum(counts.values())} (held-out sequences: {held_out}); --validation_fraction "
                 "holds out more, and so do files named validation"
             )
-        parts, documents, before = [], [], 0
+        parts, documents, before, places = [], [], 0, {}
         for name, count in counts.items():
             if not count:
                 raise DataError(
@@ -245,7 +249,9 @@ class Domains:
             parts.append(streams[name].sequences(rows))
             documents.append(before + _documents(ends, rows, length))
             before += len(ends)
-        return self._on_device(np.concatenate(parts)), np.concatenate(documents)
+            first = sum(len(part) for part in parts[:-1])
+            places[name] = slice(first, first + count)
+        return self._on_device(np.concatenate(parts)), np.concatenate(documents), places
 
     def _on_device(self, sequences: np.ndarray) -> Tensor:
         return torch.from_numpy(sequences.astype(np.int64)).to(self.device)
@@ -254,6 +260,12 @@ class Domains:
     def num_domains(self) -> int:
         """K."""
         return len(self.names)
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """Those of `names` that have held-out text."""
+        held_out, length = self.corpus.validation, self.sequence_length
+        return tuple(name for name in self.names if len(held_out[name]) >= length)
 
     def train_batch(self, counts: Mapping[str, int]) -> Tensor:
         """Draws a training batch ``(B, T)``, `counts` sequences of each domain, in that order."""

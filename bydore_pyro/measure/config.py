@@ -22,18 +22,15 @@ class MatchingConfig(Checked):
 
     steps: int = option(
         400,
-        "Steps of the search, or of a training of the proxy. In a search by matching the proxy "
-        "trains for a share of them.",
+        "Steps of the search, or of a training of the proxy.",
         least=1,
     )
     rounds: int = option(
-        3, "Matching: number of rounds in which gradients are measured, evenly spaced.", least=1
-    )
-    train_share: float = option(
-        0.42,
-        "Matching: share of --steps after which the last round comes, in (0, 1].",
-        above=0,
-        most=1,
+        3,
+        "Matching: number of rounds in which gradients are measured and losses read, the last one "
+        "after --steps, each other after half the steps of the next.",
+        least=1,
+        most=20,
     )
     round_sequences: int = option(
         128,
@@ -69,21 +66,15 @@ class MatchingConfig(Checked):
             raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
 
     @property
-    def trained_steps(self) -> int:
-        """Steps of the proxy until the last round."""
-        return max(1, round(self.train_share * self.steps))
-
-    @property
     def trial_steps(self) -> int:
         """Steps of a trial run."""
         return max(1, round(self.trial_share * self.steps))
 
     @property
     def measured_steps(self) -> tuple[int, ...]:
-        """The steps after which a search by matching measures, up to its last step."""
-        return tuple(
-            round(self.trained_steps * number / self.rounds) for number in range(1, self.rounds + 1)
-        )
+        """The steps after which a search by matching measures: all, half of them, and so on."""
+        halvings = range(self.rounds - 1, -1, -1)
+        return tuple(max(1, round(self.steps / 2**halving)) for halving in halvings)
 
     def sequences_of_round(self, num_domains: int) -> int:
         """Returns how many sequences a round measures of each domain."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bydore_pyro.data import Domains
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measurement import Measurement, measure
+from bydore_pyro.measure.readings import read_losses
 from bydore_pyro.proxy import GradientSketch, Proxy, train_on_mixture
 
 __all__ = ["MeasuredStep", "measured_training"]
@@ -38,7 +39,9 @@ def measured_training(
     seed: int = 0,
     cluster: str | None = None,
 ) -> Iterator[MeasuredStep]:
-    """Trains a proxy on equal weights, and measures the domains after the steps of the options.
+    """Trains a proxy on equal weights; measures and reads the domains after steps of the options.
+
+    The rate is constant after the warm-up: so the run on its way is a shorter run.
 
     Args:
         domains: Where batches come from, with sequences that are kept for measuring.
@@ -56,13 +59,14 @@ def measured_training(
     equal = dict.fromkeys(domains.names, 1 / domains.num_domains)
     each = config.sequences_of_round(domains.num_domains)
     training = train_on_mixture(
-        domains, proxy, equal, config.trained_steps, config.batch_sequences, seed=seed
+        domains, proxy, equal, config.steps, config.batch_sequences, seed=seed
     )
     for number, loss in enumerate(training, proxy.steps + 1):
         measured = None
         if number in config.measured_steps:
             with proxy.cost.part("gradients"):
                 measured = measure(sketch, domains, each, number, cluster=cluster)
-                kept = {name: value.clone() for name, value in measured.parameters.items()}
-                measured = dataclasses.replace(measured, parameters=kept)
+            kept = {name: value.clone() for name, value in measured.parameters.items()}
+            losses = read_losses(proxy, domains)
+            measured = dataclasses.replace(measured, parameters=kept, held_out=losses)
         yield MeasuredStep(number, loss, measured)

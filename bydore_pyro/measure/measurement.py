@@ -32,7 +32,7 @@ __all__ = [
     "set_parameters",
 ]
 
-FORMAT = "bydore_pyro.measurement/2"
+FORMAT = "bydore_pyro.measurement/3"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,9 @@ class Measurement:
         step: Steps of the model before it.
         parameters: Of the model, by name; as `measure` returns them they share its memory.
         samples: A sample of each domain, by name, as float16 keeps it.
-        losses: Of the domains ``(K,)``, nats per token; NaN where a sample was known.
+        losses: Of these samples ``(K,)``, nats per token; NaN where a sample was known.
+        held_out: Losses on held-out text by domain (`read_losses`), nats per token; empty where
+            nothing was read.
         hashes: Of the domains' text, by name; empty before it is kept.
     """
 
@@ -51,6 +53,7 @@ class Measurement:
     parameters: Mapping[str, Tensor]
     samples: Mapping[str, Sample]
     losses: Tensor
+    held_out: Mapping[str, float] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -60,11 +63,11 @@ def sample_of(
     documents: np.ndarray,
     step: int,
     name: str,
-) -> tuple[Sample, float]:
+) -> tuple[Sample, Tensor]:
     """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``.
 
     Returns:
-        The sample, and the sequences' mean loss, nats per token.
+        The sample, and the sequences' losses ``(n,)``, nats per token.
 
     Raises:
         NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
@@ -72,7 +75,7 @@ def sample_of(
     sketches, losses = sketch(batch, "gradients")
     check_finite("loss", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
-    return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), float(losses.mean())
+    return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), losses
 
 
 def measure(
@@ -153,7 +156,8 @@ def _piece(
     name, batch, documents = piece
     own = _counting_anew(sketch)
     sample, loss = sample_of(own, batch, documents, step, name)
-    return sample.gradients, sample.documents, loss, own.model.cost.report()["parts"]
+    mean = float(loss.mean())
+    return sample.gradients, sample.documents, mean, own.model.cost.report()["parts"]
 
 
 def _counting_anew(sketch: GradientSketch | ShardedSketch) -> GradientSketch | ShardedSketch:
@@ -191,6 +195,7 @@ def keep_measurement(
         "step": measurement.step,
         "parameters": dict(measurement.parameters),
         "losses": measurement.losses,
+        "held_out": dict(measurement.held_out),
         "largest": list(largest),
         "sketches": list(sketches),
         "documents": list(documents),
@@ -227,6 +232,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
                 parameters=tree["parameters"],
                 samples=dict(zip(header["domains"], samples, strict=True)),
                 losses=torch.as_tensor(tree["losses"]),
+                held_out=tree["held_out"],
                 hashes=header["domains"],
             )
         )

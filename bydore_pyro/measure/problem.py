@@ -80,6 +80,11 @@ class Problem:
         return self.build(0)
 
     @property
+    def batch_tokens(self) -> int:
+        """Tokens in a training batch."""
+        return self.batch_sequences * self.sequence_length
+
+    @property
     def evaluated(self) -> tuple[str, ...]:
         """The domains on whose held-out text every proxy is evaluated."""
         return tuple(dict.fromkeys((*self.held_out, *self.target)))

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from bydore_pyro.data import SequenceStream
 from bydore_pyro.measure.problem import Problem, by_name
+from bydore_pyro.measure.readings import READ
 from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_when_stopped, train_on_mixture
 from bydore_pyro.utils import (
     DataError,
@@ -75,6 +76,11 @@ class FinishedRun:
         """Returns the loss on a target, given as shares of domains, in nats per token."""
         total = sum(target.values())
         return sum(share * self.losses[name] for name, share in target.items()) / total
+
+    def read_losses(self) -> dict[str, float]:
+        """Returns the losses on the text on which `read_losses` reads domains, nats per token."""
+        tokens = self.token_losses()
+        return {name: float(losses[:READ].mean()) for name, losses in tokens.items()}
 
     def token_losses(self) -> dict[str, np.ndarray]:
         """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -26,6 +28,7 @@ class TargetMeasurement:
         loss: Of the target, nats per token.
         sample: The target's gradients.
         metric: In which gradients are compared.
+        parts: Where the target is made of several, the same of each, by name.
     """
 
     step: int
@@ -34,6 +37,15 @@ class TargetMeasurement:
     loss: float
     sample: Sample
     metric: Metric
+    parts: Mapping[str, TargetMeasurement] = field(default_factory=dict)
+
+    def restricted(self, places: Sequence[int]) -> TargetMeasurement:
+        """Returns the same with the evidence of some of the domains, in the given order."""
+        return dataclasses.replace(
+            self,
+            evidence=self.evidence.restricted(places),
+            parts={name: part.restricted(places) for name, part in self.parts.items()},
+        )
 
     def residual(self, found: Matching, measured: Measurement) -> Tensor:
         """Returns ``W (m - sum_k u_k m_k)``, what the optimum leaves of the target, ``(S,)``."""
@@ -62,11 +74,25 @@ def read_target(
     Raises:
         NonFiniteError: See `sample_of`.
     """
-    sample, loss = sample_of(
+    sample, losses = sample_of(
         sketch, target.validation, target.validation_documents, measured.step, name
     )
     samples = list(measured.samples.values())
     metric = metric or Metric(samples)
-    evidence = round_evidence([metric.of(one) for one in samples], metric.of(sample))
-    count = sum(len(one.documents) for one in samples)
-    return TargetMeasurement(measured.step, count, evidence, loss, sample, metric)
+    seen = [metric.of(one) for one in samples]
+
+    def read(rows: slice) -> TargetMeasurement:
+        own = Sample(sample.gradients[rows], sample.documents[rows])
+        return TargetMeasurement(
+            step=measured.step,
+            sequences=sum(len(one.documents) for one in samples),
+            evidence=round_evidence(seen, metric.of(own)),
+            loss=float(losses[rows].mean()),
+            sample=own,
+            metric=metric,
+        )
+
+    whole, parts = read(slice(None)), target.validation_rows
+    if len(parts) == 1:
+        return whole
+    return dataclasses.replace(whole, parts={part: read(rows) for part, rows in parts.items()})

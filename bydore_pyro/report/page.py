@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Any
 from bydore_pyro.answer import plot_weights
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
+from bydore_pyro.report.outlook import (
+    curves_figure,
+    frontier_figure,
+    losses_words,
+    outlook_table,
+    outlook_verdicts,
+    price_table,
+)
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
@@ -85,12 +93,19 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
     caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
+    outlook = record.metrics.outlook
+    if not outlook.expected:
+        outlook = record.metrics.details.outlook
+    seen = [draw(outlook) for draw in (frontier_figure, curves_figure) if drawn]
     sections: tuple[tuple[str, Sequence[Any]], ...] = (
+        ("What it will do", (
+            outlook_table(outlook), losses_words(outlook), *outlook_verdicts(outlook), *seen,
+        )),
         ("The mixture", (
             *(f"Could not be read: {line}" for line in record.damaged),
             *(mixture.notes if mixture is not None else ()), *weights,
             weights_table(record), weights_table(record, whole=True), agreement_table(record),
-            *regression_tables(record),
+            price_table(outlook), *regression_tables(record),
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),

@@ -7,6 +7,8 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import uniform_weights as uniform_weights
+from .goal import GoalConfig as GoalConfig
+from .goal import weights_of as weights_of
 from .methods import METHODS as METHODS
 from .methods import REPEATING as REPEATING
 from .methods import MethodOptions as MethodOptions
@@ -16,7 +18,6 @@ from .metrics import peak_memory_megabytes as peak_memory_megabytes
 from .metrics import results_of as results_of
 from .metrics import run_epochs as run_epochs
 from .metrics import spent as spent
-from .metrics import trial_record as trial_record
 from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig

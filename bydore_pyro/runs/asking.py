@@ -1,26 +1,28 @@
-"""Questions to a finished search: another target, other domains, a given mixture.
+"""Questions to a finished search: other targets, other aims, other domains, a given mixture.
 
-The rounds of the search have measured the domains. A target needs nothing but its own gradients at
-the proxies of the rounds, and so does a domain that was added or whose text has changed.
+The rounds of the search have measured the domains, and all its proxies were read on every domain.
+A target needs nothing but its own gradients at the proxies of the rounds, and so does a domain that
+was added or whose text has changed; of these no run knows what they are worth, so that the law of
+losses has nothing to say where there are any.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_type_hints
 
-from bydore_pyro.answer import Answer, answer_of
-from bydore_pyro.core import Metric, draw_posterior, match
+from bydore_pyro.answer import Answer, Question
 from bydore_pyro.data import Domains, selected
 from bydore_pyro.measure import (
     Measurement,
     TargetMeasurement,
     measure,
     read_measurements,
+    read_readings,
     read_target,
     set_parameters,
 )
@@ -34,9 +36,18 @@ from bydore_pyro.runs.domains import (
     load_domains,
     tell_of_few_documents,
 )
+from bydore_pyro.runs.goal import GoalConfig
+from bydore_pyro.runs.metrics import (
+    common_metrics,
+    matching_record,
+    target_records,
+    trial_record,
+)
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import question_of
-from bydore_pyro.runs.trials import trial_plan
+from bydore_pyro.runs.targets import targets_of
+from bydore_pyro.runs.trials import answered, trial_plan
 from bydore_pyro.utils import Checked, DataError, Tokens, option, options_of
 
 __all__ = ["AskConfig", "Asked", "ask"]
@@ -53,11 +64,8 @@ class AskConfig(Checked):
 
     validation: list[str] = option(
         [],
-        "Target, as for bydore search: domains of the data as NAME or NAME=SHARE, or files of "
-        "rows. Default: the run's own.",
-    )
-    each: bool = option(
-        False, "Take each of --validation for a target of its own, and find a compromise."
+        "Targets, as for bydore search: domains of the data as NAME or NAME=SHARE, files of rows, "
+        "or 'all'. Default: the run's own.",
     )
     drop: list[str] = option([], "Domains of the run that are not to be trained on.")
     add: list[str] = option(
@@ -67,8 +75,13 @@ class AskConfig(Checked):
     )
     mixture: str | None = option(
         None,
-        "Mixture to judge: a run's folder, a file of weights, or a published mixture.",
+        "Mixture whose losses are forecast: a run's folder, a file of weights, or a published "
+        "mixture.",
     )
+    against: str | None = option(
+        None, "With --mixture: another one, from which its losses differ by how much. Default: "
+        "the answer.",
+    )  # fmt: skip
     target_tokens: Tokens | None = option(
         None, "Length in tokens of the run that the weights are for, as for bydore search.", above=0
     )
@@ -76,12 +89,10 @@ class AskConfig(Checked):
         None, "With --target_tokens: most readings of a domain's text, as for bydore search.",
         above=0,
     )  # fmt: skip
-    trials: int = option(
-        0, "Trial runs, as for bydore search, of the answer for one target.", least=0, most=100
-    )
+    trials: int = option(0, "Trial runs, as for bydore search.", least=0, most=100)
     validation_sequences: int | None = option(
         None,
-        "Maximum number of sequences of a target that are measured. Default: 256, with --each 128.",
+        "Maximum number of sequences of the targets that are measured. Default: 256.",
         least=16,
     )
     data: str | None = option(
@@ -96,31 +107,36 @@ class AskConfig(Checked):
             raise ValueError(f"Expected different targets, found {' '.join(self.validation)}")
         if self.max_epochs is not None and self.target_tokens is None:
             raise ValueError("Expected --target_tokens with --max_epochs, found none")
-        if self.each and self.trials:
-            raise ValueError("Expected --each or --trials, found both: trials are for one target")
+        if self.against is not None and self.mixture is None:
+            raise ValueError("Expected --mixture with --against, found none")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The answers of a question.
+    """The answer to a question.
 
     Attributes:
         domains: The text.
-        targets: One answer each, by name.
+        question: What was asked of the mixture.
+        answer: The answer.
+        metrics: Its record.
         anew: The domains that were measured for this question.
     """
 
     domains: Domains
-    targets: Mapping[str, Answer]
+    question: Question
+    answer: Answer
+    metrics: Metrics
     anew: tuple[str, ...]
 
 
-def ask(run: Path, config: AskConfig, out: Path) -> Asked:
-    """Answers a question from what a search has measured.
+def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
+    """Answers a question from what a search has measured and read.
 
     Args:
         run: The search's folder.
         config: The question.
+        goal: What is asked of the mixture.
         out: A folder for finished trial runs.
 
     Raises:
@@ -128,7 +144,7 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
             `load_domains`.
         RunFolderError: When the search has not ended.
     """
-    options = _options_of_run(run, config)
+    options = _options_of_run(run, config, goal)
     require_finished(run)
     whole = load_domains(options, config.add)
     kept = read_measurements(run, belongs_of(options, whole))
@@ -136,30 +152,30 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
         raise DataError(
             f"Expected a finished search by matching with its measured-1, found none in {run}"
         )
+    readings = list(read_readings(run))
     names = _remaining(whole.names, config.drop)
-    entries = options.run.validation
-    targets = [[entry] for entry in entries] if config.each else [list(entries)]
-    run_options = dataclasses.replace(options.run, domains=names)
-    options = dataclasses.replace(options, run=run_options)
-    asked = {
-        ", ".join(entry.partition("=")[0] for entry in target): domains_of(
-            dataclasses.replace(options, run=dataclasses.replace(run_options, validation=target)),
-            *(whole.corpus, options.run.seed),
-            measured=options.measured_sequences(len(names)),
-        )
-        for target in targets
-    }
-    for target in asked.values():
-        tell_of_few_documents(target)
-    domains = next(iter(asked.values()))
-    texts = hashes_of(domains)
+    count = options.measured_sequences(whole.num_domains)
+    everything = domains_of(options, whole.corpus, options.run.seed, measured=count)
+    own = dataclasses.replace(options.run, domains=names)
+    options = dataclasses.replace(options, run=own)
+    domains = domains_of(options, whole.corpus, options.run.seed, measured=count)
+    tell_of_few_documents(domains)
+    texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    rounds = _rounds(options, asked, kept, anew)
-    answers = {n: _answer(options, asked[n], rounds[n], out) for n in asked}
-    return Asked(domains, answers, anew)
+    rounds = _rounds(options, everything, names, kept, anew)
+    targets = targets_of(options, domains, rounds)
+    plan, cost = trial_plan(options, domains, out / "trials"), Cost()
+    answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
+    metrics = dataclasses.replace(
+        common_metrics(options, domains, answer, cost),
+        matching=matching_record(names, rounds, targets.found, targets.drawn),
+        trials=trial_record(answer.tried),
+        targets=target_records(names, targets),
+    )
+    return Asked(domains, question_of(options, domains), answer, metrics, anew)
 
 
-def _options_of_run(run: Path, config: AskConfig) -> Options:
+def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
     """Returns the options of a search, with the question's target."""
     try:
         parts = json.loads((run / "config.json").read_text(encoding="utf-8"))
@@ -173,11 +189,11 @@ def _options_of_run(run: Path, config: AskConfig) -> Options:
         validation=list(config.validation or options.run.validation),
         target_tokens=config.target_tokens,
         max_epochs=config.max_epochs,
-        validation_sequences=config.validation_sequences or (128 if config.each else 256),
+        validation_sequences=config.validation_sequences or 256,
         data=config.data or options.run.data,
     )
     search = dataclasses.replace(options.search, trials=config.trials)
-    return dataclasses.replace(options, run=own, search=search)
+    return dataclasses.replace(options, run=own, search=search, goal=goal)
 
 
 def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
@@ -190,37 +206,24 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
 
 def _rounds(
     options: Options,
-    asked: Mapping[str, Domains],
+    domains: Domains,
+    names: Sequence[str],
     kept: Sequence[Measurement],
     anew: Sequence[str],
-) -> dict[str, list[TargetMeasurement]]:
-    """Reads every target, and measures unknown domains, where the search measured."""
+) -> list[TargetMeasurement]:
+    """Reads the targets, and measures unknown domains, where the search measured; returns the
+    evidence of the domains that are asked for."""
     from tqdm import tqdm
 
-    search, domains = options.search, next(iter(asked.values()))
     model = language_model(options, domains.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
-    sketch = GradientSketch(proxy, search.sketch_size, options.run.seed)
-    rounds: dict[str, list[TargetMeasurement]] = {name: [] for name in asked}
-    each = search.sequences_of_round(domains.num_domains)
-    with tqdm(total=len(kept) * len(asked), unit="target", desc="targets") as bar:
-        for one in kept:
-            set_parameters(proxy, one)
-            known = {name: sample for name, sample in one.samples.items() if name not in anew}
-            own = measure(sketch, domains, each, one.step, known)
-            metric = Metric(list(own.samples.values()))
-            for name, target in asked.items():
-                rounds[name].append(read_target(sketch, own, target, name=name, metric=metric))
-                bar.update()
+    sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
+    each = options.search.sequences_of_round(domains.num_domains)
+    places = [domains.names.index(name) for name in names]
+    rounds = []
+    for one in tqdm(kept, unit="round", desc="targets"):
+        set_parameters(proxy, one)
+        known = {name: sample for name, sample in one.samples.items() if name not in anew}
+        own = measure(sketch, domains, each, one.step, known)
+        rounds.append(read_target(sketch, own, domains).restricted(places))
     return rounds
-
-
-def _answer(
-    options: Options, domains: Domains, rounds: Sequence[TargetMeasurement], out: Path
-) -> Answer:
-    """Draws from the posterior, makes the trials that were asked for, and answers."""
-    found = match([one.evidence for one in rounds])
-    drawn = draw_posterior(found, seed=options.run.seed)
-    question, plan = question_of(options, domains), trial_plan(options, domains, out / "trials")
-    tried = None if plan is None else plan.tried(found, drawn, question, Cost())
-    return answer_of(found, drawn, question, tried)

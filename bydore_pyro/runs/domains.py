@@ -35,6 +35,7 @@ from bydore_pyro.proxy import (
     model_source,
     read_model_config,
 )
+from bydore_pyro.runs.goal import bounds_of
 from bydore_pyro.runs.options import Options
 from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.utils import DataError, device_named, progress_bar, tell
@@ -74,6 +75,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
         if not path.exists():
             raise DataError(f"Expected a file of rows for --validation, found none: {path}")
     validation = [name for name in options.run.validation_shares() if name not in files]
+    validation = [] if options.run.validates_all else validation
     needed = (*validation, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
     for path in map(Path, added):
@@ -158,15 +160,18 @@ def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
 def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
     """Returns the options' domains and validation set, in the orders of a seed; `measured`
     sequences of each domain are kept for measuring. Small domains are pooled."""
-    validation = options.run.validation_shares()
-    corpus = with_branches(corpus, validation)
+    validation, sequences = options.run.validation_shares(), options.run.validation_sequences
+    corpus = with_branches(corpus, [] if options.run.validates_all else validation)
     corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
+    if options.run.validates_all:
+        validation = dict.fromkeys(names, 1.0)
+        sequences = max(sequences, 2 * len(names))
     return Domains(
         corpus,
         validation,
         names=names,
         sequence_length=options.run.sequence_length,
-        validation_sequences=options.run.validation_sequences,
+        validation_sequences=sequences,
         measured=measured,
         seed=seed,
         device=options.device,
@@ -207,17 +212,20 @@ def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
 
 
 def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
-    """Returns the largest weights that `max_epochs` allows, None without it.
+    """Returns the largest weights that `at_most` and `max_epochs` allow, None without these.
 
     Raises:
         DataError: When the domains hold too little text for a run within them.
     """
-    epochs = options.run.max_epochs
-    if epochs is None:
+    epochs, (_, given) = options.run.max_epochs, bounds_of(options.goal, domains)
+    if epochs is None and not given:
         return None
-    tokens, read = options.run_tokens, consumed_tokens(options, domains)
-    most = domains.most_weights(epochs, tokens)
-    most = {name: max(0.0, most[name] - count / tokens) for name, count in read.items()}
+    most = dict.fromkeys(domains.names, 1.0) | given
+    if epochs is not None:
+        tokens, read = options.run_tokens, consumed_tokens(options, domains)
+        text = domains.most_weights(epochs, tokens)
+        left = {name: max(0.0, text[name] - count / tokens) for name, count in read.items()}
+        most = {name: min(most[name], left[name]) for name in domains.names}
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
 

@@ -166,7 +166,12 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     problem.cost.add(found.proxy.cost.report()["parts"])
     record = found.metrics
     details = MethodDetails(
-        steps=steps, learning=record.learning, matching=record.matching, trials=record.trials
+        steps=steps,
+        learning=record.learning,
+        matching=record.matching,
+        trials=record.trials,
+        targets=record.targets,
+        outlook=record.outlook,
     )
     draws = found.answer.draws.numpy() if found.answer.sites else None
     return Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bydore_pyro.answer import Answer, TriedSteps
+from bydore_pyro.answer import Answer, Outlook, TriedSteps, interval_of_draws
 from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
 from bydore_pyro.measure import ResidualCheck, TargetMeasurement
@@ -28,9 +28,11 @@ from bydore_pyro.runs.record import (
     Metrics,
     RoundRecord,
     Spent,
+    TargetRecord,
     Trial,
     TrialRecord,
 )
+from bydore_pyro.runs.targets import Targets
 from bydore_pyro.utils import provenance
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "results_of",
     "run_epochs",
     "spent",
+    "target_records",
     "trial_record",
 ]
 
@@ -103,6 +106,7 @@ def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
         search=spent(cost),
+        outlook=found.outlook or Outlook(),
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, domains, found.mixture),
         peak_memory_megabytes=peak_memory_megabytes(),
@@ -110,6 +114,24 @@ def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost
         threads=torch.get_num_threads(),
         **provenance(),
     )
+
+
+def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRecord]:
+    """Returns what each target is made of; nothing where every domain is one."""
+    rows = zip(targets.compositions.items(), targets.unexplained, strict=True)
+    found = {}
+    for (name, draws), unexplained in rows:
+        if len(draws) == 1:
+            return {}
+        low, high = interval_of_draws(draws.numpy()).T
+        found[name] = TargetRecord(
+            importance=targets.importance[name],
+            composition=_by_name(names, draws.mean(0)),
+            low=_by_name(names, low),
+            high=_by_name(names, high),
+            unexplained=unexplained,
+        )
+    return found
 
 
 def guide_record(fit: GuideFit | None) -> GuideRecord:

@@ -16,6 +16,7 @@ from bydore_pyro.data import TREE, CorpusConfig, RowConfig, TokenizerConfig, nam
 from bydore_pyro.measure import MatchingConfig
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
+from bydore_pyro.runs.goal import GoalConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
@@ -52,8 +53,9 @@ SMOKE = {
 
 
 ENVIRONMENT = "environment"
+ALL = "all"  # in place of a target's name: every domain that is trained on
 # Options of one evidence, without those that --smoke sets; they have no effect with the other.
-OF_MATCHING = ("train_share", "sketch_size", "trial_share")
+OF_MATCHING = ("sketch_size", "trial_share")
 OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
 
 
@@ -83,7 +85,8 @@ class RunConfig(Checked):
         [],
         "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
         "rows (.jsonl, .parquet) can be given instead of a domain; its text is never "
-        "trained on. Default with --data environment: docstrings.",
+        "trained on. Shares say how much each counts. 'all': every domain that is trained on, "
+        "equally. Default with --data environment: docstrings.",
     )
     evidence: Literal["matching", "linear"] = option(
         "matching",
@@ -172,6 +175,11 @@ class RunConfig(Checked):
             consumed=self.consumed and _absolute(self.consumed),
         )
 
+    @property
+    def validates_all(self) -> bool:
+        """Whether every domain that is trained on is a target."""
+        return self.validation == [ALL]
+
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.
 
@@ -231,13 +239,14 @@ class Options:
     proxy: ProxyConfig
     search: MatchingConfig
     linear: LinearConfig
+    goal: GoalConfig
 
     def __post_init__(self) -> None:
-        steps, rounds = self.search.trained_steps, self.search.rounds
-        if self.run.evidence == "matching" and steps < rounds:
+        steps, rounds = self.search.steps, self.search.rounds
+        if self.run.evidence == "matching" and steps < 2 ** (rounds - 1):
             raise ValueError(
-                f"Expected at least one step per round, actual {steps} steps (train_share of "
-                f"steps) for {rounds} rounds"
+                f"Expected steps >= {2 ** (rounds - 1)} for {rounds} rounds, each after half the "
+                f"steps of the next, actual {steps}"
             )
         if self.run.evidence == "linear" and self.run.checkpoint is not None:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
@@ -273,7 +282,7 @@ class Options:
             warn_idle(self.linear, OF_LINEAR, "evidence matching")
         if run.checkpoint is not None:
             if not run.smoke:
-                idle = ("steps", "rounds", "train_share", "trials", "trial_share")
+                idle = ("steps", "rounds", "trials", "trial_share")
                 warn_idle(search, idle, "a checkpoint")
             run = dataclasses.replace(run, checkpoint_every=0)  # it would hold the model again
             search = dataclasses.replace(search, rounds=1, trials=0)

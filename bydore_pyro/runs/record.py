@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bydore_pyro.answer import Outlook
 from bydore_pyro.tables import Details
 from bydore_pyro.utils import Number, plain, read_as
 
@@ -23,6 +24,7 @@ __all__ = [
     "Metrics",
     "RoundRecord",
     "Spent",
+    "TargetRecord",
     "Trial",
     "TrialRecord",
     "plain",
@@ -110,9 +112,21 @@ class MatchingRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TargetRecord:
+    """A target: its share of what is asked, what it is made of (the posterior's mean, and the ends
+    of 94 % intervals), and the share of its gradient that no mixture explains."""
+
+    importance: Number = 0.0
+    composition: Shares = dataclasses.field(default_factory=dict)
+    low: Shares = dataclasses.field(default_factory=dict)
+    high: Shares = dataclasses.field(default_factory=dict)
+    unexplained: Number = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A trial run: its step as a share of the match's, its loss in nats per token, the probability
-    that its step is the best."""
+    """A trial run: its step as a share of the match's, or 0 for the mixture that the law of losses
+    finds best; its loss in nats per token; the probability that it is the best."""
 
     length: Number = math.nan
     loss: Number = math.nan
@@ -145,6 +159,8 @@ class MethodDetails(Details):
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()
     trials: TrialRecord = TrialRecord()
+    targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
+    outlook: Outlook = dataclasses.field(default_factory=Outlook)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +182,8 @@ class Metrics:
         trials: Its trial runs.
         guide_fit: Of a posterior.
         details: Of a method beside others.
+        targets: What the answer is for, by name.
+        outlook: The losses that the weights are expected to have, beside others'.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -189,6 +207,8 @@ class Metrics:
     trials: TrialRecord = TrialRecord()
     guide_fit: GuideRecord = GuideRecord()
     details: MethodDetails = MethodDetails()
+    targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
+    outlook: Outlook = dataclasses.field(default_factory=Outlook)
     run_tokens: Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: Number | None = None

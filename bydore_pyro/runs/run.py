@@ -17,6 +17,7 @@ from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, Parallel, Proxy
 from bydore_pyro.runs.domains import largest_weights, processes, run_of
+from bydore_pyro.runs.goal import baseline_name, bounds_of, references_of
 from bydore_pyro.runs.metrics import spent
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import Metrics, plain, read_as
@@ -80,13 +81,21 @@ class Found:
 
 def question_of(options: Options, domains: Domains) -> Question:
     """Returns the question that the options of a run ask."""
+    goal = options.goal
     return Question(
         names=domains.names,
         tokenizer=domains.corpus.tokenizer_sha256,
         data_sha256=domains.corpus.sha256,
         pools=domains.pools,
         run=run_of(options, domains),
+        tokens=options.run.target_tokens,
         most=largest_weights(options, domains),
+        least=bounds_of(goal, domains)[0],
+        objective=goal.objective,
+        tolerance=goal.tolerance,
+        probability=goal.probability,
+        baseline=baseline_name(goal),
+        references=references_of(goal, domains),
     )
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.answer import answer_of
-from bydore_pyro.core import Matching, covariance_of, draw_posterior, match
+from bydore_pyro.core import Matching, covariance_of
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.measure import (
+    READINGS,
     Measurement,
+    Reading,
     ResidualCheck,
     TargetMeasurement,
     check_residual,
@@ -22,6 +23,7 @@ from bydore_pyro.measure import (
     measured_training,
     read_measurements,
     read_target,
+    readings_text,
     set_parameters,
 )
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
@@ -38,11 +40,13 @@ from bydore_pyro.runs.metrics import (
     guide_record,
     learning_of,
     matching_record,
+    target_records,
     trial_record,
 )
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
-from bydore_pyro.runs.trials import TrialPlan, trial_plan
+from bydore_pyro.runs.run import Drive, Found, broken_off, write_found, write_inputs
+from bydore_pyro.runs.targets import search_readings, targets_of
+from bydore_pyro.runs.trials import TrialPlan, answered, trial_plan
 from bydore_pyro.utils import RunFolder, tell
 
 __all__ = ["search", "search_in"]
@@ -88,14 +92,15 @@ def search(
         options=options,
         domains=domains,
         parallel=proxy.parallel,
-        total=0 if options.run.checkpoint else config.trained_steps,
+        total=0 if options.run.checkpoint else config.steps,
         content=lambda: proxy_content(proxy, domains),
     )
     with broken_off(drive, proxy.cost):
         measured = _measured(options, domains, sketch, proxy, drive)
-        trials = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
-        tell(f"measured; next: the target, the posterior (it may take minutes){trials}, the answer")
-        found = _answered(options, domains, sketch, proxy, measured, plan)
+        tell("measured; next: the target, the posterior (it may take minutes), the answer")
+        found, readings = _answered(options, domains, sketch, proxy, measured, plan)
+        if folder.writes:
+            folder.write_text(READINGS, readings_text(readings))
         write_found(folder, found)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
@@ -157,28 +162,25 @@ def _answered(
     proxy: Proxy,
     measured: list[Measurement],
     plan: TrialPlan | None,
-) -> Found:
-    """Reads the target where the domains were measured, and answers."""
-    cost, seed = proxy.cost, options.run.seed
+) -> tuple[Found, list[Reading]]:
+    """Reads the target where the domains were measured, and answers; returns all readings too."""
+    cost = proxy.cost
     rounds: list[TargetMeasurement] = []
     for one in measured:  # the last leaves the model as it was at the end
         set_parameters(proxy, one)
         with cost.part("gradients"):
             rounds.append(read_target(sketch, one, domains))
-    with cost.part("matching"):
-        found = match([one.evidence for one in rounds])
     with cost.part("guide"):
-        drawn = draw_posterior(found, with_guide=True, seed=seed)
+        targets = targets_of(options, domains, rounds, with_guide=True)
+    found, drawn = targets.found, targets.drawn
     if not drawn.settled:
         tell("warning: the draws of the posterior have not settled: intervals are rough")
     check = None
     if count := options.search.sequences_of_check(domains.num_domains):
         with cost.part("check"):
             check = _checked(domains, sketch, measured[-1], rounds[-1], found, count)
-    question = question_of(options, domains)
-    tried = None if plan is None else plan.tried(found, drawn, question, cost)
-    with cost.part("guide"):
-        answer = answer_of(found, drawn, question, tried)
+    readings = search_readings(options, measured)
+    answer = answered(options, domains, targets, readings, plan, cost)
     record = matching_record(domains.names, rounds, found, drawn, check)
     vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
     metrics = dataclasses.replace(
@@ -186,11 +188,12 @@ def _answered(
         steps=measured[-1].step,
         learning=learning_of(rounds[-1].loss, vocabulary, checkpoint=loaded),
         matching=record,
-        trials=trial_record(tried),
+        trials=trial_record(answer.tried),
+        targets=target_records(domains.names, targets),
         guide_fit=guide_record(drawn.fit),
     )
     path = np.array([list(one.weights.values()) for one in record.rounds])
-    return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds))
+    return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds)), readings
 
 
 def _checked(

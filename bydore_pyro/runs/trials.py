@@ -8,18 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
-from bydore_pyro.answer import FIRST, Question, TriedSteps, candidate, next_length
+from bydore_pyro.answer import (
+    FIRST,
+    LAW,
+    Answer,
+    Question,
+    TriedSteps,
+    answer_of,
+    best_of,
+    by_law,
+    candidate,
+    next_length,
+    raised,
+)
 from bydore_pyro.core import Matching, Posterior
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.measure import Problem, Reading, by_name, train_mixtures
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.domains import language_model, largest_weights
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.run import question_of
+from bydore_pyro.runs.targets import Targets, forecast_for
 from bydore_pyro.utils import DataError, tell
 
-__all__ = ["TrialPlan", "plain_problem", "trial_plan"]
+__all__ = ["TrialPlan", "answered", "plain_problem", "trial_plan"]
 
 DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
 
@@ -44,6 +59,7 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
         most=largest_weights(options, domains),
         run_tokens=options.run_tokens if options.run.target_tokens else None,
         cluster=options.run.cluster,
+        held_out=domains.readable,
     )
 
 
@@ -78,27 +94,88 @@ class TrialPlan:
     steps: int
 
     def tried(
-        self, found: Matching, drawn: Posterior, question: Question, cost: Cost
-    ) -> TriedSteps:
+        self,
+        found: Matching,
+        drawn: Posterior,
+        question: Question,
+        cost: Cost,
+        by_law: Tensor | None = None,
+    ) -> tuple[TriedSteps, list[Reading]]:
         """Trains the proxies, and charges a counter.
+
+        Args:
+            found: The evidence.
+            drawn: Its posterior.
+            question: What the weights are for.
+            cost: The counter.
+            by_law: The mixture ``(K,)`` that the law of losses finds best; tried instead of the
+                whole step.
+
+        Returns:
+            What was tried, and what each proxy lost on every domain.
 
         Raises:
             Interrupted: On Ctrl-C or SIGTERM; finished trials are kept.
             NonFiniteError: When a loss is NaN or infinite.
         """
         problem = dataclasses.replace(self.problem, cost=Cost())
+        first = FIRST if by_law is None else (LAW, *FIRST[1:])
         lengths: list[float] = []
         mixtures: list[Mixture] = []
         losses: list[float] = []
+        readings: list[Reading] = []
         while len(lengths) < self.count:
-            new = list(FIRST[: self.count]) if not lengths else [next_length(lengths, losses)]
+            new = list(first[: self.count]) if not lengths else [next_length(lengths, losses)]
             for length in new:
-                weights = candidate(found, drawn, length, question.run)
+                if length == LAW and by_law is not None:
+                    weights = by_law
+                else:
+                    weights = candidate(found, drawn, length, question.run)
+                    weights = raised(weights[None], question.least_weights)[0]
                 mixture = problem.mixture(weights.numpy().round(DIGITS))
                 mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
             rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
             done = train_mixtures(problem, rows, self.steps, "trials")
             losses += [one.target_loss(problem.target) for one in done]
+            for row, one in zip(rows, done, strict=True):
+                read = one.read_losses()
+                tokens = by_name(problem.names, self.steps * problem.batch_tokens * row)
+                kept = {name: read[name] for name in problem.names if name in read}
+                of = f"trial {len(readings) + 1}"
+                readings.append(Reading(of=of, tokens=tokens, losses=kept))
             lengths += new
         cost.add(problem.cost.report()["parts"], "trial_")
-        return TriedSteps(self.steps, tuple(lengths), tuple(mixtures), tuple(losses))
+        return TriedSteps(self.steps, tuple(lengths), tuple(mixtures), tuple(losses)), readings
+
+
+def answered(
+    options: Options,
+    domains: Domains,
+    targets: Targets,
+    readings: list[Reading],
+    plan: TrialPlan | None,
+    cost: Cost,
+) -> Answer:
+    """Answers the question of the options; with a plan by trial runs too, where they pay.
+
+    They do not where the domains cover the targets: then the law's mixture is the answer. What the
+    trials lose on every domain joins the readings, and the law is fitted again.
+
+    Raises:
+        DataError: See `answer_of`.
+    """
+    question, seed = question_of(options, domains), options.run.seed
+    found, drawn = targets.found, targets.drawn
+    with cost.part("law"):
+        forecast = forecast_for(domains, targets, readings, seed)
+    tried = None
+    if plan is not None and (forecast is None or not by_law(found, question)):
+        with cost.part("law"):
+            law = None if forecast is None else best_of(forecast, question).decision.weights
+        tell(f"next: {plan.count} trial runs of {plan.steps} steps each")
+        tried, read = plan.tried(found, drawn, question, cost, law)
+        readings += read
+        with cost.part("law"):
+            forecast = forecast_for(domains, targets, readings, seed)
+    with cost.part("law"):
+        return answer_of(found, drawn, question, tried, forecast)

@@ -1,0 +1,72 @@
+"""The best mixture under a forecast: in expectation, of every draw, and what its bounds cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.answer.forecast import Forecast
+from bydore_pyro.answer.question import Question
+from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
+
+__all__ = ["Best", "best_of"]
+
+DRAWS, MANY, DRAWS_OF_MANY = 400, 128, 20  # each is a programme of its own
+
+
+@dataclass(frozen=True)
+class Best:
+    """A decision, with what it was decided by.
+
+    Attributes:
+        decision: See `bydore_pyro.core.best_mixture`.
+        goal: What was asked.
+        law: Draws of the law at the length that was asked for.
+        draws: The best mixture of each of D draws ``(D, K)``.
+    """
+
+    decision: Decision
+    goal: Goal
+    law: LawDraws
+    draws: Tensor
+
+
+def best_of(forecast: Forecast, question: Question) -> Best:
+    """Decides under a forecast.
+
+    The law is carried to the length of the run that is asked for; so the longer that run is beside
+    those that were read, the less is left of what tells the domains' laws apart, and the nearer
+    the answer comes to the target's composition.
+
+    Raises:
+        ValueError: When no mixture meets the bounds, or none is as good as the baseline.
+    """
+    goal = goal_of(forecast, question)
+    law = forecast.draws
+    if question.tokens is not None:
+        law = carried(law, question.tokens)
+    count = len(law.level)
+    some = torch.linspace(0, count - 1, DRAWS if len(question.names) <= MANY else DRAWS_OF_MANY)
+    places = some.long().unique()
+    made = forecast.compositions
+    each = replace(goal, composition=made[places] if made.dim() == 3 else made)
+    return Best(best_mixture(law, goal), goal, law, best_mixture_draws(law[places], each))
+
+
+def goal_of(forecast: Forecast, question: Question) -> Goal:
+    """Returns a question as the law's decisions take it."""
+    run = question.run
+    base = question.references[question.baseline] if question.objective == "none_worse" else None
+    return Goal(
+        objective=question.objective,
+        composition=forecast.compositions,
+        importance=torch.tensor(list(forecast.importance.values())).double(),
+        at_least=question.least_weights,
+        at_most=question.most_weights,
+        baseline=base,
+        tolerance=question.tolerance,
+        probability=question.probability,
+        effective=None if run is None else run.effective,
+    )

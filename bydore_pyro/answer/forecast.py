@@ -1,0 +1,242 @@
+"""A forecast: what runs say of the losses of any mixture, on every domain and every target.
+
+::
+
+    readings of runs, transfer  --fit_law-->  law of every domain's loss
+    law, targets' composition, targets' own losses at the runs  -->  Forecast
+
+A target is made of domains, in shares ``u`` (draws of the match's posterior), so its loss is
+``sum_k u_k L_k(w)`` and a level that its own losses at the runs show. What the domains do not
+explain of a target, they do not explain of its loss: away from the runs the level scatters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.core import LawDraws, fit_law, law_losses, losses_of
+from bydore_pyro.utils import Number
+
+__all__ = ["ALL", "Curve", "Difference", "Expected", "Forecast", "RunLosses", "forecast_of"]
+
+DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200  # of the law; of more than so many domains
+LEVEL = 0.94  # of the intervals
+POINTS = 25  # of a curve
+ALL = "all targets"  # their mean, by importance, where there are several
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """The loss that one run on a mixture will have: its mean and 94 % interval, nats per token."""
+
+    loss: Number
+    low: Number
+    high: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A mixture's loss less another's, of runs with the same seed: its mean and 94 % interval, nats
+    per token; and the probability that its expectation is below 0."""
+
+    loss: Number
+    low: Number
+    high: Number
+    better: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The law of a domain's loss, and the runs that it rests on.
+
+    Attributes:
+        at: Effective tokens, as multiples of the domain's in a run on equal weights, ascending.
+        loss: The law's loss there, nats per token.
+        low: Of the 94 % interval.
+        high: Likewise.
+        runs: Effective tokens of the runs, by the law's mean.
+        losses: Of the runs.
+    """
+
+    at: tuple[Number, ...]
+    loss: tuple[Number, ...]
+    low: tuple[Number, ...]
+    high: tuple[Number, ...]
+    runs: tuple[Number, ...]
+    losses: tuple[Number, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLosses:
+    """Losses of R runs, or moments of runs.
+
+    Attributes:
+        tokens: That they trained on ``(R, K)``.
+        losses: On held-out text of the same domains ``(R, K)``, nats per token.
+        transfer: Cross products of the domains' gradients ``(K, K)``.
+        of_targets: On the targets, of the first R' <= R runs ``(R', Q)``.
+    """
+
+    tokens: Tensor
+    losses: Tensor
+    transfer: Tensor
+    of_targets: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The losses of any mixture of K domains, on Q targets, at the length of the runs.
+
+    Attributes:
+        names: The domains.
+        importance: Of each target, by name; of sum 1.
+        draws: S draws of the law.
+        compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
+        levels: Of the targets, above what they are made of ``(S, Q)``, nats per token.
+        scatter: Standard deviation of a level away from the runs ``(Q,)``.
+        known: What the law was fitted to.
+    """
+
+    names: tuple[str, ...]
+    importance: Mapping[str, float]
+    draws: LawDraws
+    compositions: Tensor
+    levels: Tensor
+    scatter: Tensor
+    known: RunLosses
+
+    @property
+    def length(self) -> float:
+        """Of the runs that are forecast, in tokens."""
+        return self.draws.runs.length
+
+    def losses(self, mixtures: Tensor) -> Tensor:
+        """Returns draws of expected losses of mixtures ``(M, K)``, on targets and then domains
+        ``(S, M, Q + K)``; last, where there are several targets, on all of them."""
+        domains = losses_of(self.draws, mixtures)
+        targets = domains @ self.compositions.mT + self.levels[:, None]
+        generator = torch.Generator().manual_seed(1)
+        tokens = self.known.tokens
+        trained = tokens / tokens.sum(1, keepdim=True)
+        away = (mixtures[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
+        noise = torch.randn(self.levels.shape, generator=generator).double()
+        targets = targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None]
+        found = [targets, domains]
+        if len(self.importance) > 1:
+            weights = torch.tensor(list(self.importance.values())).double()
+            found.append((targets @ weights)[..., None])
+        return torch.cat(found, -1)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of what `losses` are of."""
+        several = [ALL] if len(self.importance) > 1 else []
+        return (*self.importance, *(f"domain {name}" for name in self.names), *several)
+
+    def expected(self, mixture: Tensor) -> dict[str, Expected]:
+        """Returns the losses of one run on a mixture ``(K,)``, by text."""
+        losses = self.losses(mixture[None])[:, 0]
+        low, high = _ends(losses + self._noise(0))
+        rows = zip(self.texts, losses.mean(0).tolist(), low, high, strict=True)
+        return {text: Expected(loss=m, low=a, high=b) for text, m, a, b in rows}
+
+    def difference(self, mixture: Tensor, other: Tensor) -> dict[str, Difference]:
+        """Returns by how much the losses of two runs differ, by text; paired draws."""
+        both = self.losses(torch.stack([mixture, other]))
+        apart = both[:, 0] - both[:, 1]
+        low, high = _ends(apart + self._noise(0) - self._noise(1))
+        better = (apart < 0).double().mean(0).tolist()
+        rows = zip(self.texts, apart.mean(0).tolist(), low, high, better, strict=True)
+        return {t: Difference(loss=m, low=a, high=b, better=p) for t, m, a, b, p in rows}
+
+    def curves(self) -> dict[str, Curve]:
+        """Returns the law of each domain's loss, over the range of the runs and twice beyond."""
+        draws, known = self.draws, self.known
+        equal = known.tokens.sum(1).max() * torch.ones_like(known.tokens[:1]) / len(self.names)
+        unit = draws.ratio(draws.runs.amounts_of(equal)).mean((0, 1))  # (K,)
+        ratio = draws.ratio(draws.runs.amounts_of(known.tokens)).mean(0)  # (R, K)
+        steps = torch.linspace(0, 1, POINTS).double()[:, None]
+        low, high = ratio.amin(0) / 2, 2 * ratio.amax(0)
+        grid = low * (high / low) ** steps  # (P, K)
+        given = (draws.level[:, None], draws.slope[:, None], draws.power[:, None])
+        losses = law_losses(*given, grid)  # (S, P, K)
+        outside = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2]).double()
+        ends = torch.quantile(losses, outside, 0)
+        columns = (grid / unit, losses.mean(0), ends[0], ends[1], ratio / unit, known.losses)
+        return {
+            name: Curve(**{
+                part: tuple(values[:, k].tolist())
+                for part, values in zip(Curve.__dataclass_fields__, columns, strict=True)
+            })
+            for k, name in enumerate(self.names)
+        }  # fmt: skip
+
+    def _noise(self, run: int) -> Tensor:
+        """Draws of the noise of one run's losses ``(S, texts)``. Its domains are off together, as
+        far as a target that is made of them knows."""
+        generator = torch.Generator().manual_seed(2 + run)
+        own = self.draws.noise  # (S, K)
+        targets = (self.compositions @ own[..., None]).squeeze(-1)
+        several = [targets.mean(1, keepdim=True)] if len(self.importance) > 1 else []
+        sizes = torch.cat([targets, own, *several], -1)
+        return sizes * torch.randn(sizes.shape, generator=generator).double()
+
+
+def forecast_of(
+    names: Sequence[str],
+    runs: RunLosses,
+    targets: Mapping[str, Tensor],
+    importance: Mapping[str, float],
+    unexplained: Sequence[float],
+    seed: int = 0,
+) -> Forecast:
+    """Fits the law of the domains' losses to runs, and makes targets of it.
+
+    Args:
+        names: The domains.
+        runs: At least two, or two moments of one.
+        targets: Draws of each one's composition ``(D, K)``; one where it is known.
+        importance: Of each of them.
+        unexplained: Share of each one's gradient that no mixture explains.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: As `bydore_pyro.core.fit_law`.
+    """
+    law = fit_law(runs.tokens, runs.losses, runs.transfer)
+    draws = law.draws(DRAWS if len(names) <= MANY else DRAWS_OF_MANY, seed)
+    count = len(draws.level)
+    known = all(len(one) == 1 for one in targets.values())
+    some = [one[0] if known else _spread(one, count) for one in targets.values()]
+    compositions = torch.stack(some, 0 if known else 1)
+    own = runs.of_targets
+    composed = draws.losses(runs.tokens[: len(own)]) @ compositions.mT  # (S, R', Q)
+    total = sum(importance.values())
+    return Forecast(
+        names=tuple(names),
+        importance={name: share / total for name, share in importance.items()},
+        draws=draws,
+        compositions=compositions,
+        levels=(own - composed)[:, -1],
+        scatter=SCATTER * torch.tensor(unexplained).double(),
+        known=runs,
+    )
+
+
+def _spread(draws: Tensor, count: int) -> Tensor:
+    """Returns so many of the draws, evenly spread over all."""
+    return draws[torch.linspace(0, len(draws) - 1, count).long()]
+
+
+def _ends(draws: Tensor) -> tuple[list[float], list[float]]:
+    """Returns the ends of the intervals of draws ``(S, N)``."""
+    outside = (1 - LEVEL) / 2
+    low, high = torch.quantile(draws, torch.tensor([outside, 1 - outside]).double(), 0)
+    return low.tolist(), high.tolist()
+
+
+SCATTER = 0.3

@@ -1,0 +1,99 @@
+"""An outlook: the losses to expect of an answer beside other mixtures', and what bounds cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from bydore_pyro.answer.best import MANY, Best
+from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast
+from bydore_pyro.answer.question import Question
+from bydore_pyro.core import freedom, frontier
+from bydore_pyro.utils import Number
+
+__all__ = ["ANSWER", "Outlook", "outlook_of"]
+
+ANSWER = "answer"  # or, where another mixture is judged, that one
+MOST_CURVES = 24
+RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What losses runs of the measured length are expected to have.
+
+    Attributes:
+        tokens: Length of the runs that were read and are forecast.
+        asked: Length of the run that the answer is for.
+        objective: See `Question`.
+        importance: Of the targets, of sum 1.
+        expected: Of the answer and of the references, by text; texts are the targets, every domain
+            as ``domain NAME``, and the targets together.
+        differences: Of the answer less each reference, by text.
+        freedom: The least and the largest weight of each domain, the others in proportion, with
+            which the objective rises by 0.01 nats per token at most.
+        price_at_least: Of each lower bound: the rise of the objective for 0.01 of weight more.
+        price_at_most: Of each upper bound: its fall for 0.01 of weight more.
+        frontier: Of two or three targets: the losses of mixtures that are best for some importances
+            of them, target by target, as a column each.
+        curves: Of at most 24 domains: the law and the runs.
+        none_worse: Probability that no target is worse than under the baseline by more than the
+            tolerance; None with another objective.
+    """
+
+    tokens: Number = 0.0
+    asked: Number = 0.0
+    objective: str = "mean"
+    importance: Mapping[str, Number] = field(default_factory=dict)
+    expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
+    differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
+    freedom: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    price_at_least: Mapping[str, Number] = field(default_factory=dict)
+    price_at_most: Mapping[str, Number] = field(default_factory=dict)
+    frontier: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    none_worse: Number | None = None
+
+
+def outlook_of(
+    forecast: Forecast, question: Question, weights: Tensor, best: Best | None = None
+) -> Outlook:
+    """Returns the outlook of weights ``(K,)``, with prices where a decision found them."""
+    names = question.names
+    mixtures = {ANSWER: weights, **question.references}
+    found = Outlook(
+        tokens=forecast.length,
+        asked=question.tokens or forecast.length,
+        objective=question.objective,
+        importance=forecast.importance,
+        expected={name: forecast.expected(one) for name, one in mixtures.items()},
+        differences={
+            name: forecast.difference(weights, one) for name, one in question.references.items()
+        },
+    )
+    if len(names) <= MOST_CURVES:
+        found = replace(found, curves=forecast.curves())
+    if best is None:
+        return found
+    decision = best.decision
+    priced: dict[str, Any] = {}
+    for bound, prices, bounded in (
+        ("price_at_least", decision.price_at_least, question.least),
+        ("price_at_most", decision.price_at_most, question.most or {}),
+    ):
+        rows = zip(names, (RISE * prices).tolist(), strict=True)
+        priced[bound] = {name: price for name, price in rows if name in bounded}
+    free = {}
+    if len(names) <= MANY:
+        ends = freedom(best.law, best.goal, weights, RISE).tolist()
+        free = {name: (low, high) for name, (low, high) in zip(names, ends, strict=True)}
+    held = decision.probability if question.objective == "none_worse" else None
+    line = {}
+    if len(forecast.importance) in (2, 3):
+        levels = forecast.levels.mean(0)
+        columns = (frontier(best.law, best.goal)[1] + levels).T.tolist()
+        line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
+    return replace(found, frontier=line, freedom=free, none_worse=held, **priced)

@@ -1,0 +1,86 @@
+"""Readings: what models that trained on known tokens lose on held-out text of every domain.
+
+Every run is read on every domain, whatever its target: the search's own at some of its steps, each
+trial at its end. One table, ``losses.json`` in a run's folder, holds them; the law of losses
+(`bydore_pyro.core.law`) is fitted to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.data import Domains, SequenceStream
+from bydore_pyro.proxy import MeasuredModel
+from bydore_pyro.utils import DataError, Number, read_as, read_hashed, with_hash
+
+__all__ = ["READ", "READINGS", "Reading", "read_losses", "read_readings", "readings_text"]
+
+READ = 64  # sequences of a domain
+READINGS = "losses.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The losses of one model.
+
+    Attributes:
+        of: Which one, in words.
+        tokens: That it trained on, by domain.
+        losses: On held-out text by domain, nats per token.
+    """
+
+    of: str
+    tokens: Mapping[str, Number]
+    losses: Mapping[str, Number]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """What `READINGS` holds."""
+
+    readings: tuple[Reading, ...]
+
+
+def held_out_text(domains: Domains, name: str) -> Tensor:
+    """Returns the first of a domain's held-out sequences ``(n, T)``, the same for every model."""
+    corpus = domains.corpus
+    stream = SequenceStream(
+        corpus.validation[name],
+        domains.sequence_length,
+        [domains.seed, 3, *name.encode()],
+        taken=partial(corpus.taken, "validation", name),
+    )
+    sequences = stream.read(0, min(READ, stream.count))
+    return torch.from_numpy(sequences.astype(np.int64)).to(domains.device)
+
+
+def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
+    """Returns a model's losses by domain, nats per token, of those that have held-out text."""
+    return {name: model.evaluate(held_out_text(domains, name), "read") for name in domains.readable}
+
+
+def readings_text(readings: Sequence[Reading]) -> str:
+    """Returns readings as the text of `READINGS`, with its hash."""
+    rows = [{"of": r.of, "tokens": dict(r.tokens), "losses": dict(r.losses)} for r in readings]
+    return with_hash({"readings": rows})
+
+
+def read_readings(folder: Path) -> tuple[Reading, ...]:
+    """Reads the table of a run; empty where there is none.
+
+    Raises:
+        DataError: When it was changed or is damaged.
+    """
+    path = folder / READINGS
+    if not path.exists():
+        return ()
+    if read_hashed(path) is None:
+        raise DataError(f"Expected the losses that a run has written, found others in {path}")
+    return read_as(Table, path).readings

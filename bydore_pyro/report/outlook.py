@@ -1,0 +1,183 @@
+"""What the losses of a mixture are expected to be: tables, verdicts and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from bydore_pyro.answer import ANSWER, Outlook
+from bydore_pyro.mixture import MOST_SHOWN
+from bydore_pyro.report.words import ABSENT, Level, Table, Verdict, count, number, percent
+from bydore_pyro.utils import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "curves_figure",
+    "forecast_text",
+    "frontier_figure",
+    "losses_words",
+    "outlook_table",
+    "outlook_verdicts",
+    "price_table",
+]
+
+SURE, UNSURE = 0.9, 0.5  # probabilities
+COLUMNS = 5  # of panels
+LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
+
+
+def outlook_table(outlook: Outlook, label: str = "this mixture") -> Table:
+    """Returns a row a text, targets first: the loss that is expected, and by how much it differs
+    from each other mixture's, with 94 % intervals; domains by how much they differ."""
+    if ANSWER not in outlook.expected:
+        return Table()
+    others = list(outlook.differences)
+    header = ["nats per token on", label]
+    header += [f"than {other}" for other in others]
+    rows = []
+    for text in _order(outlook):
+        one = outlook.expected[ANSWER][text]
+        row = [text, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
+        for other in others:
+            apart = outlook.differences[other][text]
+            row.append(f"{apart.loss:+.3f} ({apart.low:+.3f} to {apart.high:+.3f})")
+        rows.append(row)
+    return Table(
+        header=header,
+        rows=rows,
+        caption="Losses that runs are expected to have, with 94 % intervals for one run",
+    )
+
+
+def _order(outlook: Outlook) -> list[str]:
+    """Targets, then their mean, then the domains, those whose losses change most first."""
+    texts = list(outlook.expected[ANSWER])
+    domains = [text for text in texts if text.startswith("domain ")]
+    first = [text for text in texts if text not in domains]
+    if {f"domain {name}" for name in outlook.importance} == set(domains):
+        first = [text for text in first if text not in outlook.importance]
+    reference = next(iter(outlook.differences.values()))
+    changed = sorted(domains, key=lambda text: -abs(reference[text].loss))
+    return first + changed[: max(0, MOST_SHOWN - len(first))]
+
+
+def losses_words(outlook: Outlook) -> str | None:
+    """Returns for which runs an outlook holds; None where there is none."""
+    if ANSWER not in outlook.expected:
+        return None
+    words = (
+        f"Expected of runs of the proxy as long as those that were read, {count(outlook.tokens)} "
+        "tokens at a constant rate"
+    )
+    if outlook.asked > 1.1 * outlook.tokens:
+        words += (
+            f". The answer is for {count(outlook.asked)} tokens, where the domains' laws are "
+            "known the less, the further away: so it lies nearer to the shares that the target is "
+            "made of"
+        )
+    return f"{words}."
+
+
+def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
+    """Returns whether the mixture is better than each other one, on all targets together."""
+    found = []
+    for other, differences in outlook.differences.items():
+        text = next(reversed(differences)) if len(outlook.importance) > 1 else next(
+            iter(differences))  # fmt: skip
+        apart = differences[text]
+        sure = max(apart.better, 1 - apart.better)
+        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= 1 - SURE else "Open"
+        figures = (
+            f"Expected difference {apart.loss:+.3f} nats per token on {text}, with probability "
+            f"{percent(sure)} {'below' if apart.better >= UNSURE else 'above'} 0; two runs may "
+            f"show {apart.low:+.3f} to {apart.high:+.3f}."
+        )
+        question = f"Is it better than {other}?"
+        found.append(Verdict(LEVELS[answer], question, answer, figures))
+    if outlook.none_worse is not None:
+        question, held = "Is no target worse than under the baseline?", percent(outlook.none_worse)
+        figures = f"By more than the tolerance none is in {held} of the draws."
+        found.append(Verdict("good", question, f"With probability {held}", figures))
+    return found
+
+
+def price_table(outlook: Outlook) -> Table:
+    """Returns how far each weight may move, and what each bound costs."""
+    names = dict.fromkeys([*outlook.freedom, *outlook.price_at_least, *outlook.price_at_most])
+    prices: dict[str, Mapping[str, float]] = {
+        "0.01 more at least costs": outlook.price_at_least,
+        "0.01 more at most brings": outlook.price_at_most,
+    }
+    prices = {label: price for label, price in prices.items() if price}
+    rows = []
+    for name in names:
+        ends = outlook.freedom.get(name)
+        free = ABSENT if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+        rows.append([name, free, *(number(price.get(name), ".4f") for price in prices.values())])
+    return Table(
+        header=("domain", "weight within 0.01 nats", *prices),
+        rows=rows,
+        caption="How far a weight may move, the others in proportion, until the expected loss is "
+        "0.01 nats per token higher; bounds in nats per token",
+    )
+
+
+def forecast_text(outlook: Outlook) -> str:
+    """Returns the losses of a given mixture as text."""
+    words = [f"{one.level:<7}  {one.heading} {one.figures}" for one in outlook_verdicts(outlook)]
+    return "\n".join([outlook_table(outlook, "the mixture").as_text(), *words])
+
+
+def curves_figure(outlook: Outlook) -> Figure | None:
+    """Draws each domain's loss over its effective tokens: the law with its interval, and the runs
+    that it rests on."""
+    curves = outlook.curves
+    if not curves:
+        return None
+    from matplotlib.figure import Figure
+
+    rows = -(-len(curves) // COLUMNS)
+    figure = Figure(figsize=(9, 1.6 * rows + 0.4), layout="constrained")
+    panels = figure.subplots(rows, COLUMNS, squeeze=False, sharex=True).flat
+    for axes, (name, curve) in zip(panels, curves.items(), strict=False):
+        axes.fill_between(curve.at, curve.low, curve.high, color="0.9", linewidth=0)
+        axes.plot(curve.at, curve.loss, color="0.35", gid=f"{visible(name)}: the law")
+        for place, loss in zip(curve.runs, curve.losses, strict=True):
+            gid = f"{visible(name)}: a run, {loss:.3f} nats per token"
+            axes.plot(place, loss, "o", color="C0", markersize=4, gid=gid)
+        axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.set_title(visible(name), fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in list(panels)[len(curves) :]:
+        axes.set_axis_off()
+    figure.supxlabel("effective tokens, in the domain's equal share of the longest run", fontsize=9)
+    figure.supylabel("nats per token", fontsize=9)
+    return figure
+
+
+def frontier_figure(outlook: Outlook) -> Figure | None:
+    """Draws the losses of the best mixtures for two or three targets, a panel for each pair, with
+    this mixture and the others."""
+    pairs = list(combinations(outlook.frontier, 2))
+    if not pairs:
+        return None
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(min(9, 4 * len(pairs) + 1), 3.5), layout="constrained")
+    panels = figure.subplots(1, len(pairs), squeeze=False).flat
+    for axes, (x, y) in zip(panels, pairs, strict=True):
+        style = "-" if len(outlook.frontier) == 2 else "o"
+        axes.plot(outlook.frontier[x], outlook.frontier[y], style, color="0.6", markersize=3)
+        for place, (name, losses) in enumerate(outlook.expected.items()):
+            words = f"{name}: {losses[x].loss:.3f} and {losses[y].loss:.3f}"
+            axes.plot(losses[x].loss, losses[y].loss, "s", color=f"C{place}", label=name, gid=words)
+        axes.set(xlabel=f"{visible(x)}, nats per token", ylabel=visible(y))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.92")
+    panels[0].legend(fontsize=9, frameon=False)
+    return figure

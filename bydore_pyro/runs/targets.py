@@ -1,0 +1,109 @@
+"""Targets as a run has read them: what they are made of, and the forecast of mixtures' losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.answer import Forecast, RunLosses, forecast_of
+from bydore_pyro.core import Matching, Posterior, draw_posterior, match
+from bydore_pyro.data import Domains
+from bydore_pyro.measure import Measurement, Reading, TargetMeasurement
+from bydore_pyro.runs.options import Options
+
+__all__ = ["Targets", "forecast_for", "search_readings", "targets_of"]
+
+FEWEST = 2  # readings that a law is fitted to
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of a run, together and each by itself.
+
+    Attributes:
+        rounds: Of all of them together.
+        found: The evidence of the rounds.
+        drawn: Its posterior.
+        compositions: Draws of what each is made of ``(D, K)``, by name.
+        importance: Of each, of sum 1.
+        losses: Of each, where the search was read ``(R, Q)``, nats per token.
+        unexplained: Share of each one's gradient that no mixture explains.
+    """
+
+    rounds: Sequence[TargetMeasurement]
+    found: Matching
+    drawn: Posterior
+    compositions: Mapping[str, Tensor]
+    importance: Mapping[str, float]
+    losses: Tensor
+    unexplained: Sequence[float]
+
+
+def targets_of(
+    options: Options,
+    domains: Domains,
+    rounds: Sequence[TargetMeasurement],
+    *,
+    with_guide: bool = False,
+) -> Targets:
+    """Draws from the posterior of what the targets are made of, together and each by itself.
+
+    Where every domain is a target, what they are made of is known.
+    """
+    seed, importance = options.run.seed, domains.validation_shares
+    found = match([one.evidence for one in rounds])
+    drawn = draw_posterior(found, with_guide=with_guide, seed=seed)
+    names = tuple(importance)
+    if options.run.validates_all:
+        compositions = dict(zip(names, torch.eye(len(names)).double()[:, None], strict=True))
+        unexplained = [0.0] * len(names)
+    elif len(names) == 1:
+        compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+    else:
+        alone = {name: match([one.parts[name].evidence for one in rounds]) for name in names}
+        compositions = {name: draw_posterior(one, seed=seed).weights for name, one in alone.items()}
+        unexplained = [one.unexplained for one in alone.values()]
+    losses = [[(one.parts or {names[0]: one})[name].loss for name in names] for one in rounds]
+    return Targets(
+        rounds, found, drawn, compositions, importance, torch.tensor(losses).double(), unexplained
+    )
+
+
+def search_readings(options: Options, measured: Sequence[Measurement]) -> list[Reading]:
+    """Returns the readings of a search on its way: runs on equal weights."""
+    readings = []
+    for one in measured:
+        each = one.step * options.batch_tokens / len(one.samples)
+        tokens = dict.fromkeys(one.samples, each)
+        of = f"the search after {one.step} steps"
+        readings.append(Reading(of=of, tokens=tokens, losses=one.held_out))
+    return readings
+
+
+def forecast_for(
+    domains: Domains, targets: Targets, readings: Sequence[Reading], seed: int
+) -> Forecast | None:
+    """Fits the law to readings of the domains, the search's first; None where they are too few.
+
+    One is too few, as of a checkpoint; so is a domain without held-out text, or one on whose text
+    no run has trained.
+    """
+    names = domains.names
+    known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
+    if len(readings) < FEWEST or not known:
+        return None
+    of_targets = targets.losses
+    if set(targets.importance) == set(names) and not any(targets.unexplained):  # `all`
+        of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
+    runs = RunLosses(
+        tokens=torch.tensor([[one.tokens[name] for name in names] for one in readings]).double(),
+        losses=torch.tensor([[one.losses[name] for name in names] for one in readings]).double(),
+        transfer=targets.found.gram,
+        of_targets=of_targets.double(),
+    )
+    return forecast_of(
+        names, runs, targets.compositions, targets.importance, targets.unexplained, seed
+    )
