@@ -1,9 +1,10 @@
 from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
-from .decision import loss_differences as loss_differences
 from .distribution import GammaDirichlet as GammaDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
 from .forgetting import importance_of as importance_of
+from .goal import Decision as Decision
+from .goal import Goal as Goal
 from .guide import MixtureGuide as MixtureGuide
 from .hypergradient import Parameters as Parameters
 from .hypergradient import finite_difference as finite_difference
@@ -22,6 +23,8 @@ from .law import LawDraws as LawDraws
 from .law import law_losses as law_losses
 from .law import law_model as law_model
 from .law_runs import LawRuns as LawRuns
+from .losses import loss_differences as loss_differences
+from .losses import losses_of as losses_of
 from .matching import Matching as Matching
 from .matching import Metric as Metric
 from .matching import RoundEvidence as RoundEvidence
@@ -42,7 +45,5 @@ from .point import given_away as given_away
 from .point import run_mixture as run_mixture
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
-from .programme import Decision as Decision
-from .programme import Goal as Goal
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

@@ -3,14 +3,16 @@
 A loss falls in effective tokens and is convex in them; these are concave in the weights. So the
 mixture that minimises ::
 
-    mean         sum_t p_t E[L_t(w)]
-    worst        max_t E[L_t(w)]
-    none_worse   the mean, under  P(L_t(w) <= L_t(baseline) + tolerance for all t) >= probability
+    mean         sum_q p_q E[L_q(w)]
+    worst        max_q E[L_q(w)]
+    none_worse   the mean, under  P(L_q(w) <= L_q(baseline) + tolerance for all q) >= probability
 
-with ``at_least <= w <= at_most`` on the simplex solves a convex programme. ``E`` and ``P`` are over
-draws of the law. The probability is of all targets together: the draws that are hardest to serve
-are given up, as many as it allows. Newton's steps on the logarithmic barrier solve it, all draws of
-the best mixture at once; at the end ``barrier / distance to the bound`` is the bound's price.
+with ``at_least <= w <= at_most`` on the simplex solves a convex programme. Targets ``q`` are made
+of the law's rows (`bydore_pyro.core.losses`). ``E`` and ``P`` are over draws of the law, and of
+what the targets are made of where each draw has its own. The probability is of all targets
+together: the draws that are hardest to serve are given up, as many as it allows. Newton's steps on
+the logarithmic barrier solve it, all draws of the best mixture at once; at the end ``barrier /
+distance to the bound`` is the bound's price.
 
 References: the barrier method is Boyd and Vandenberghe's (Convex Optimization, chapter 11); giving
 up draws one set after the other is Campi and Garatti's (J. Optim. Theory Appl. 148, 2011).
@@ -18,36 +20,21 @@ up draws one set after the other is Campi and Garatti's (J. Optim. Theory Appl. 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.law import LawDraws
-from bydore_pyro.core.programme import Decision, Goal, Programme
+from bydore_pyro.core.losses import checked_composition
+from bydore_pyro.core.programme import Programme
 
-__all__ = ["best_mixture", "best_mixture_draws", "loss_differences"]
+__all__ = ["best_mixture", "best_mixture_draws"]
 
 GIVEN_UP = (0.0, 0.5, 0.8, 1.0, 1.0)  # of the draws that may be, one solution after the other
 AGAIN = 1e-3  # the first gap from an earlier solution, nats per token
 AT_ONCE = 2**24  # numbers of the draws' Hessians
-
-
-def loss_differences(
-    draws: LawDraws, mixture: Tensor, other: Tensor, length: float | None = None
-) -> Tensor:
-    """Returns draws of the loss under a mixture less that under another ``(S, T)``.
-
-    They are paired: what both share, such as a target's level, drops out. Nats per token, below 0
-    where the mixture is better.
-
-    Args:
-        draws: Of the law.
-        mixture: Weights ``(K,)``.
-        other: Likewise.
-        length: Of the runs, in tokens; that of the law's longest run when None.
-    """
-    length = draws.runs.length if length is None else length
-    both = draws.losses(torch.stack([mixture, other]) * length)
-    return both[:, 0] - both[:, 1]
 
 
 def best_mixture(draws: LawDraws, goal: Goal | None = None) -> Decision:
@@ -73,13 +60,18 @@ def best_mixture(draws: LawDraws, goal: Goal | None = None) -> Decision:
 def best_mixture_draws(draws: LawDraws, goal: Goal | None = None) -> Tensor:
     """Returns the best mixture of every draw ``(S, K)``: the posterior of the best weights.
 
+    A draw is of the law, and of the targets' composition where that has draws too.
+
     Raises:
         ValueError: As `best_mixture`.
     """
     at_once = max(1, AT_ONCE // draws.runs.own.shape[1] ** 2)
-    found = []
+    goal, found = goal or Goal(), []
+    made = checked_composition(goal.composition, draws)
     for first in range(0, len(draws.level), at_once):
-        programme = Programme(draws[first : first + at_once], goal or Goal(), each=True)
+        some = slice(first, first + at_once)
+        of_some = made[some] if made is not None and made.dim() == 3 else made
+        programme = Programme(draws[some], replace(goal, composition=of_some), each=True)
         start = programme.interior().expand(len(programme.level), -1)
         if programme.room is not None:
             start = programme.feasible(start, 0)

@@ -1,93 +1,27 @@
-"""The convex programme behind a decision: the law's losses with their derivatives, and the bounds.
+"""The convex programme behind a decision: targets' losses with their derivatives, and the bounds.
 
-With ``v_k = w_k^rho`` a loss is ``L_t = E + S ((b_t . v)^-g - 1) / g``. A sum over draws ``s`` and
-targets ``t`` of a function of the losses has in ``v`` a gradient ``sum c_st b_st`` and a Hessian
-``sum d_st b_st b_st'``. Where the transfer is the same in all draws,
-``b_st = own_t + o_st S_t``, the sums over draws are taken first. So a thousand domains are no
-harder with many draws than with one.
+With ``v_k = f(w_k)^rho``, ``f`` the shares of fresh text that weights amount to (themselves where
+none runs out), a row of the law has the loss ``L_t = E + S ((b_t . v)^-g - 1) / g``. A target's is
+``L_q = sum_t C_qt L_t``. A sum over draws ``s`` of a function of the losses has in ``v`` a gradient
+``sum c_st b_st`` and a Hessian ``sum d_st b_st b_st' + sum e_sq g_sq g_sq'``, ``g_sq`` the gradient
+of a target's loss. Where the transfer is the same in all draws, ``b_st = own_t + o_st S_t``, the
+sums over draws or rows are taken first. So a thousand domains are no harder with many draws than
+with one, unless each draw's losses are bound (`none_worse`) on targets of many rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from bydore_pyro.core.barrier import BarrierMinimum, barrier_minimum
+from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.law import LawDraws
+from bydore_pyro.core.losses import checked_composition, losses_of
 
-__all__ = ["Decision", "Goal", "Programme"]
-
-INSIDE = 1e-6  # bounds that leave no room get so much
-
-
-@dataclass(frozen=True, kw_only=True)
-class Goal:
-    """What is asked of a mixture.
-
-    Attributes:
-        objective: See `bydore_pyro.core.decision`.
-        importance: ``p`` ``(T,)``, >= 0; equal when None.
-        at_least: Bounds of the weights ``(K,)``; 0 when None.
-        at_most: Likewise; 1 when None.
-        baseline: Weights ``(K,)``, of `none_worse`.
-        tolerance: Nats per token that a target may lose, > 0.
-        probability: Of all targets together, in (0, 1).
-        length: Tokens of the run that is asked for; those of the law's longest run when None.
-
-    Raises:
-        ValueError: When a number is out of its range, or a baseline stands without `none_worse`.
-    """
-
-    objective: Literal["mean", "worst", "none_worse"] = "mean"
-    importance: Tensor | None = None
-    at_least: Tensor | None = None
-    at_most: Tensor | None = None
-    baseline: Tensor | None = None
-    tolerance: float = 0.02
-    probability: float = 0.9
-    length: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.objective not in ("mean", "worst", "none_worse"):
-            raise ValueError(
-                f"Expected the objective mean, worst or none_worse, actual {self.objective!r}"
-            )
-        if (self.baseline is None) == (self.objective == "none_worse"):
-            raise ValueError("Expected a baseline beside none_worse, and only there")
-        if not self.tolerance > 0:
-            raise ValueError(f"Expected tolerance > 0, actual {self.tolerance}")
-        if not 0 < self.probability < 1:
-            raise ValueError(f"Expected a probability in (0, 1), actual {self.probability}")
-        if self.length is not None and not self.length > 0:
-            raise ValueError(f"Expected length > 0, actual {self.length}")
-
-
-class Decision(NamedTuple):
-    """The best mixture.
-
-    Attributes:
-        weights: ``(K,)``.
-        losses: Expected, of each target ``(T,)``, nats per token.
-        objective: What was minimised, nats per token.
-        price_at_least: By how much the objective rises for a unit of weight more of a lower bound,
-            ``(K,)``, nats per token, >= 0.
-        price_at_most: By how much it falls for a unit more of an upper bound, likewise.
-        price_of_targets: ``worst``: shares of the targets in the objective, 0 for those that lie
-            below the worst; ``none_worse``: its fall for a nat more of each target's tolerance.
-        probability: Share of the draws in which no target is worse than under the baseline by more
-            than the tolerance; 1 for other objectives.
-    """
-
-    weights: Tensor
-    losses: Tensor
-    objective: float
-    price_at_least: Tensor
-    price_at_most: Tensor
-    price_of_targets: Tensor
-    probability: float
+__all__ = ["Programme"]
 
 
 class Programme:
@@ -102,47 +36,54 @@ class Programme:
 
     def __init__(self, draws: LawDraws, goal: Goal, each: bool = False) -> None:
         self.draws, self.goal = draws, goal
-        targets, domains = draws.runs.own.shape
-        given = torch.ones(targets) if goal.importance is None else goal.importance
-        importance = _vector(given, targets, "importance")
-        if not (float(importance.min()) >= 0 and float(importance.sum()) > 0):
-            raise ValueError(f"Expected importance >= 0, some > 0, actual {importance.tolist()}")
-        asked = importance > 0  # the others are no targets
-        self.importance = importance[asked] / importance.sum()
-        self.own = draws.runs.own[asked]
+        rows, domains = draws.runs.own.shape
+        made = checked_composition(goal.composition, draws)
+        importance = goal.importance_of(rows if made is None else made.shape[-2])
+        # Without importance a target matters to `none_worse` alone.
+        self.asked = (importance > 0) | (goal.objective == "none_worse")
+        self.importance = importance[self.asked]
+        if made is None:
+            needed = self.asked
+        else:
+            made = made[..., self.asked, :]
+            needed = made.flatten(0, -2).amax(0) > 0
+            made = made[..., needed]
         batch = 1 if each else 0
+        # (Q, T), or (B, S, Q, T)
+        self.composition = made.unsqueeze(batch) if made is not None and made.dim() == 3 else made
+        self.own = draws.runs.own[needed]
         names = ("level", "slope", "power", "openness")
         self.level, self.slope, self.power, self.openness = (
-            getattr(draws, name)[:, asked].unsqueeze(batch) for name in names
+            getattr(draws, name)[:, needed].unsqueeze(batch) for name in names
         )  # (B, S, T)
-        self.transfer = draws.transfer[..., asked, :]
+        self.transfer = draws.transfer[..., needed, :]
         if self.transfer.dim() == 3:
             self.transfer = self.transfer.unsqueeze(batch)
         self.rho = draws.runs.rho
         length = draws.runs.length if goal.length is None else goal.length
-        # Of weights w the amounts are `full w^rho`.
+        # Of shares f of fresh text the amounts are `full f^rho`.
         self.full = float(draws.runs.amounts_of(torch.full((domains,), length).double())[0])
-        self.lower, self.upper = _bounds(goal, domains)
+        self.lower, self.upper = goal.bounds_of(domains)
         self.epigraph = goal.objective == "worst"
-        self.room: Tensor | None = None  # for each draw's loss of each target (B, S, T)
+        self.room: Tensor | None = None  # for each draw's loss of each target (B, S, Q)
         self.kept = torch.ones(self.level.shape[:2], dtype=torch.bool)
         if goal.objective == "none_worse":
-            assert goal.baseline is not None
-            base = _vector(goal.baseline, domains, "baseline")
-            sums = float(base.sum())
-            if not (float(base.min()) >= 0 and abs(sums - 1) < 1e-4):
-                raise ValueError(f"Expected a baseline >= 0 of sum 1, actual sum {sums:g}")
-            self.baseline = base / sums
-            self.room = self.losses(self.baseline[None])[0] + goal.tolerance
+            self.baseline = goal.baseline_of(domains)
+            self.room = self.losses(self.baseline[None]) + goal.tolerance
 
     def interior(self) -> Tensor:
         """Returns weights ``(K,)`` strictly within the bounds."""
         free = self.upper - self.lower
         return self.lower + free * (1 - self.lower.sum()) / free.sum()
 
-    def losses(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns losses and their first and second derivatives by ``b . v``, ``(B, S, T)``."""
-        amounts = self.full * weights**self.rho
+    def losses(self, weights: Tensor) -> Tensor:
+        """Returns every target's loss in every draw, ``(B, S, Q)``."""
+        return self.of_targets(self.rows(weights)[0])
+
+    def rows(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns rows' losses and their two derivatives by ``b . v``, each ``(B, S, T)``."""
+        fresh = weights if self.goal.effective is None else self.goal.effective(weights)
+        amounts = self.full * fresh**self.rho
         own = amounts @ self.own.T  # (B, T)
         if self.transfer.dim() == 2:
             others = (amounts @ self.transfer.T)[:, None]
@@ -154,14 +95,48 @@ class Programme:
         first = -self.slope * shrunk / ratio
         return losses, first, -first * (1 + self.power) / ratio
 
-    def by_domain(self, coefficients: Tensor) -> Tensor:
-        """Returns ``sum_s c_st b_st`` ``(B, T, K)`` of coefficients ``(B, S, T)``."""
-        opened = coefficients * self.openness
+    def of_targets(self, rows: Tensor) -> Tensor:
+        """Returns targets' losses ``(B, S, Q)`` of rows' ``(B, S, T)``."""
+        if self.composition is None or self.composition.dim() == 2:
+            return rows if self.composition is None else rows @ self.composition.T
+        return (self.composition @ rows[..., None]).squeeze(-1)
+
+    def of_rows(self, targets: Tensor) -> Tensor:
+        """Returns derivatives by rows' losses ``(B, S, T)`` of those by targets' ``(B, S, Q)``."""
+        if self.composition is None:
+            return targets
+        return (targets[..., None, :] @ self.composition).squeeze(-2)
+
+    def by_domain(self, coefficients: Tensor, together: bool) -> Tensor:
+        """Returns ``sum_t c_snt b_st`` ``(B, S, N, K)`` of coefficients ``(B, S, N, T)``.
+
+        With `together` they are summed over draws, ``(B, 1, N, K)``.
+        """
+        opened = coefficients * self.openness[:, :, None]
+        if together:
+            coefficients = coefficients.sum(1, keepdim=True)
+        if together and self.transfer.dim() == 2:
+            opened = opened.sum(1, keepdim=True)
+        others = opened @ self.transfer
+        if together:
+            others = others.sum(1, keepdim=True)
+        return coefficients @ self.own + others
+
+    def falls(self, first: Tensor) -> Tensor:
+        """Returns targets' gradients by ``v``, ``(B, S, Q, K)``; of their means ``(B, 1, Q, K)``.
+
+        Args:
+            first: Derivatives of rows' losses by ``b . v``, ``(B, S, T)``.
+        """
+        share = first / first.shape[1] if self.averaged else first
+        if self.composition is not None:
+            return self.by_domain(self.composition * share[:, :, None], self.averaged)
+        opened = share * self.openness
         if self.transfer.dim() == 2:
             others = opened.sum(1)[..., None] * self.transfer
         else:
             others = torch.einsum("bst,bstk->btk", opened, self.transfer)
-        return coefficients.sum(1)[..., None] * self.own + others
+        return (share.sum(1)[..., None] * self.own + others)[:, None]
 
     def by_pair(self, coefficients: Tensor) -> Tensor:
         """Returns ``sum_st c_st b_st b_st'`` ``(B, K, K)``."""
@@ -177,10 +152,15 @@ class Programme:
         worth = (self.own + self.openness[..., None] * self.transfer).flatten(1, 2)  # (B, S T, K)
         return (coefficients.flatten(1)[..., None] * worth).mT @ worth
 
+    def split(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the weights ``(B, K)`` of points, and the worst loss ``(B, 1)`` or nothing."""
+        count = len(self.lower)
+        return points[:, :count], points[:, count:]
+
     def value(self, points: Tensor, barrier: float) -> Tensor:
         """The objective with the barriers of its constraints; see `barrier.Value`."""
-        weights, worst = points.split([len(self.lower), points.shape[1] - len(self.lower)], 1)
-        losses = self.losses(weights)[0]
+        weights, worst = self.split(points)
+        losses = self.losses(weights)
         margin = self.margin(losses, worst)
         barred = barrier * margin.log().masked_fill(margin.isinf(), 0).sum((1, 2))
         mean = (losses.mean(1) * self.importance).sum(1)
@@ -188,28 +168,30 @@ class Programme:
 
     def derivatives(self, points: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
         """Gradient and Hessian of `value`."""
-        weights, worst = points.split([len(self.lower), points.shape[1] - len(self.lower)], 1)
-        losses, first, second = self.losses(weights)
-        margin, draws = self.margin(losses, worst), losses.shape[1]
-        pull = barrier / margin
+        weights, worst = self.split(points)
+        rows, first, second = self.rows(weights)
+        margin, draws = self.margin(self.of_targets(rows), worst), rows.shape[1]
+        pull = barrier / margin  # (B, S, Q), or of means (B, 1, Q)
         stiff = pull / margin
-        # Of the value by the losses.
-        slope = (pull / draws if self.averaged else pull) * torch.ones_like(losses)
+        # Of the value by each draw's losses, of targets and then of rows.
+        slope = pull / draws if self.averaged else pull
         if not self.epigraph:
             slope = slope + self.importance / draws
-        by_amount = self.by_domain(slope * first).sum(1)  # (B, K)
-        stiff = pull / margin
-        if self.averaged:
-            falls = self.by_domain(first / draws)  # (B, T, K)
-            rows = stiff.mT * falls
-            curved = self.by_pair(slope * second) + rows.mT @ falls
-            tie = -rows.sum(1)
-        else:
+        slope = self.of_rows(slope) * torch.ones_like(rows)
+        by_amount = self.by_domain((slope * first)[:, :, None], together=True)[:, 0, 0]  # (B, K)
+        tie = torch.zeros_like(by_amount)
+        if self.composition is None and not self.averaged:  # then by rows is by targets
             curved = self.by_pair(slope * second + stiff * first.square())
-            tie = -self.by_domain(stiff * first).sum(1)
-        # From amounts to weights: v = full w^rho.
-        speed = self.full * self.rho * weights ** (self.rho - 1)
-        bend = (self.rho - 1) * speed / weights
+            if self.epigraph:
+                tie = -self.by_domain((stiff * first)[:, :, None], together=True)[:, 0, 0]
+        else:
+            curved = self.by_pair(slope * second)
+            if self.epigraph or not self.averaged:
+                falls = self.falls(first).flatten(1, 2)  # (B, S Q, K)
+                pulled = stiff.flatten(1)[..., None] * falls
+                curved = curved + pulled.mT @ falls
+                tie = -pulled.sum(1)
+        speed, bend = self.speed(weights)
         hessian = speed[:, :, None] * curved * speed[:, None] + (by_amount * bend).diag_embed()
         gradient = by_amount * speed
         if self.epigraph:
@@ -218,6 +200,15 @@ class Programme:
             hessian = torch.cat([torch.cat([hessian, tie], 2), torch.cat([tie.mT, corner], 2)], 1)
             gradient = torch.cat([gradient, 1 - pull.sum((1, 2))[:, None]], 1)
         return gradient, hessian
+
+    def speed(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the first and second derivatives of the amounts by the weights, ``(B, K)``."""
+        if self.goal.effective is None:
+            speed = self.full * self.rho * weights ** (self.rho - 1)
+            return speed, (self.rho - 1) * speed / weights
+        fresh, once, twice = _bent(self.goal.effective, weights)
+        power = self.full * self.rho * fresh ** (self.rho - 1)
+        return power * once, power * ((self.rho - 1) * once.square() / fresh + twice)
 
     @property
     def averaged(self) -> bool:
@@ -230,14 +221,14 @@ class Programme:
             extra = worst[..., None] if self.epigraph else 0.0
             held = self.room + extra - losses
             return torch.where(self.kept[..., None], held, torch.inf)
-        mean = losses.mean(1, keepdim=True)  # (B, 1, T)
+        mean = losses.mean(1, keepdim=True)  # (B, 1, Q)
         return worst[..., None] - mean if self.epigraph else torch.full_like(mean, torch.inf)
 
     def solve(self, weights: Tensor, first_gap: float = 0.1) -> BarrierMinimum:
         """Returns the best weights ``(B, K)`` (and worst losses), from some within all bounds."""
         constraints = self.importance.numel() * (1 if self.averaged else self.level.shape[1])
         if self.epigraph:
-            losses = self.losses(weights)[0]
+            losses = self.losses(weights)
             over = losses.mean(1) if self.room is None else (losses - self.room).amax(1)
             weights = torch.cat([weights, over.amax(1, keepdim=True) + 1], 1)
         given = (self.value, self.derivatives, weights, self.lower, self.upper)
@@ -246,7 +237,7 @@ class Programme:
     def excess(self, weights: Tensor) -> Tensor:
         """Returns by how much the target that is hit most has too high a loss, ``(B, S)``."""
         assert self.room is not None
-        return (self.losses(weights)[0] - self.room).amax(2)
+        return (self.losses(weights) - self.room).amax(2)
 
     def keep(self, weights: Tensor, spared: int) -> Tensor:
         """Gives up the draws that are hardest to serve; returns the greatest excess of the others.
@@ -289,50 +280,37 @@ class Programme:
 
     def decision(self, found: BarrierMinimum) -> Decision:
         """Returns the one solution, with the prices at it."""
-        count = len(self.lower)
-        weights = found.points[:, :count]
-        losses = self.losses(weights)[0]
-        margin = self.margin(losses, found.points[:, count:])
-        mean = losses[0].mean(0)
+        weights, worst = self.split(found.points)
+        margin = self.margin(self.losses(weights), worst)
+        answer = weights[0].clamp(min=0)
+        answer = answer / answer.sum()
+        goal = self.goal
+        given = (goal.length, goal.composition, goal.effective)
+        losses = losses_of(self.draws, answer[None], *given)[:, 0].mean(0)  # (Q,)
+        mean = losses[self.asked]
+        prices = torch.zeros_like(losses)
+        prices[self.asked] = (found.barrier / margin).sum((0, 1))
         served = 1.0
         if self.room is not None:
             served = float((self.excess(weights) <= 0).double().mean())
-        price_at_least = found.barrier / (weights[0] - self.lower)
-        price_at_most = found.barrier / (self.upper - weights[0])
-        answer = weights[0].clamp(min=0)
         return Decision(
-            weights=answer / answer.sum(),
-            losses=mean,
+            weights=answer,
+            losses=losses,
             objective=float(mean.max() if self.epigraph else self.importance @ mean),
-            price_at_least=price_at_least,
-            price_at_most=price_at_most,
-            price_of_targets=(found.barrier / margin).sum((0, 1)),
+            price_at_least=found.barrier / (weights[0] - self.lower),
+            price_at_most=found.barrier / (self.upper - weights[0]),
+            price_of_targets=prices,
             probability=served,
         )
 
 
-def _vector(given: Tensor, count: int, name: str) -> Tensor:
-    """Returns a vector in float64 after a check of its shape."""
-    vector = torch.as_tensor(given).double()
-    if vector.shape != (count,) or not vector.isfinite().all():
-        raise ValueError(f"Expected {name} ({count},), finite, actual {tuple(vector.shape)}")
-    return vector
-
-
-def _bounds(goal: Goal, domains: int) -> tuple[Tensor, Tensor]:
-    """Returns bounds ``(K,)`` with some room between them."""
-    lower, upper = (
-        torch.full((domains,), bound).double() if given is None else _vector(given, domains, name)
-        for given, bound, name in (
-            (goal.at_least, 0.0, "at_least"),
-            (goal.at_most, 1.0, "at_most"),
-        )
-    )
-    if not ((lower >= 0) & (lower <= upper)).all():
-        raise ValueError("Expected 0 <= at_least <= at_most, actual other bounds")
-    if not (float(lower.sum()) <= 1 + INSIDE / 2 and float(upper.sum()) >= 1 - INSIDE / 2):
-        raise ValueError(
-            "Expected at_least to sum to 1 at most and at_most to 1 at least, actual "
-            f"{float(lower.sum()):g} and {float(upper.sum()):g}"
-        )
-    return lower * (1 - INSIDE), upper + INSIDE
+def _bent(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns a function's values, elementwise, and its first and second derivatives."""
+    with torch.enable_grad():
+        at = at.detach().requires_grad_()
+        value = function(at)
+        (once,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+        twice = torch.zeros_like(at)
+        if once.requires_grad:
+            (twice,) = torch.autograd.grad(once.sum(), at)
+    return value.detach(), once.detach(), twice

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from planted_laws import planted
+from scipy.optimize import minimize
 from torch import Tensor
 
-from bydore_pyro.core.decision import best_mixture, best_mixture_draws, loss_differences
+from bydore_pyro.answer import RunLength
+from bydore_pyro.core.decision import best_mixture, best_mixture_draws
+from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.laplace import fit_law
-from bydore_pyro.core.programme import Decision, Goal
+from bydore_pyro.core.losses import loss_differences, losses_of
+from bydore_pyro.mixture import effective_shares
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(60)
 STEP = 0.01
@@ -132,12 +138,137 @@ def test_each_draw_has_its_best_mixture(goal: Goal, monkeypatch: pytest.MonkeyPa
         torch.testing.assert_close(weights, alone, atol=2e-3, rtol=0)
 
 
-def test_differences_are_paired() -> None:
-    """Two nearly equal mixtures differ by far less than either is uncertain."""
-    other = BASELINE + torch.tensor([0.01, -0.01, 0])
-    found = loss_differences(DRAWS, BASELINE, other)
-    both = DRAWS.losses(torch.stack([BASELINE, other]))
-    torch.testing.assert_close(found, both[:, 0] - both[:, 1])
-    assert float(found.std(0).max()) < 0.3 * float(both.std(0).min())
-    twice = loss_differences(DRAWS, BASELINE, other, length=2.0)
-    assert not torch.allclose(twice, found)
+COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]]).double()
+DRAWN = torch.rand(60, 3, 3, generator=torch.Generator().manual_seed(0)).double() * COMPOSITION
+DRAWN /= DRAWN.sum(-1, keepdim=True)
+
+
+def effective(weights: Tensor) -> Tensor:
+    """Shares of fresh text, of which the first domain has little."""
+    return effective_shares(weights, torch.tensor([5.0, 0.0, 2.0]), 3.0)
+
+
+def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tensor) -> Tensor:
+    """Returns the best weights by SLSQP, from gradients of torch."""
+
+    def scalar(function: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        def value(x: Any) -> float:
+            return float(function(torch.tensor(x)))
+
+        def gradient(x: Any) -> Any:
+            return torch.autograd.functional.jacobian(function, torch.tensor(x)).numpy()
+
+        return {"fun": value, "jac": gradient}
+
+    def mean(x: Tensor) -> Tensor:
+        return losses_at(x[:3]).mean(0) @ importance
+
+    sums = {"type": "eq", **scalar(lambda x: x[:3].sum() - 1)}
+    bounds, start = [(1e-9, 1.0)] * 3, [1 / 3] * 3
+    if goal.objective == "worst":
+        rows = [
+            {"type": "ineq", **scalar(lambda x, q=q: x[3] - losses_at(x[:3]).mean(0)[q])}
+            for q in range(3)
+        ]
+        found = minimize(
+            **scalar(lambda x: x[3]), x0=[*start, 9.0], bounds=[*bounds, (None, None)],
+            constraints=[sums, *rows], method="SLSQP", options={"ftol": 1e-12},
+        )  # fmt: skip
+    else:
+        room = {"type": "ineq"}
+        room["fun"] = lambda x: (_most(goal, losses_at) - losses_at(torch.tensor(x))).numpy().min()
+        bound = [room] if goal.objective == "none_worse" else []
+        start = BASELINE.tolist() if bound else start
+        found = minimize(
+            **scalar(mean), x0=start, bounds=bounds, constraints=[sums, *bound], method="SLSQP",
+            options={"ftol": 1e-12},
+        )  # fmt: skip
+    return torch.tensor(found.x[:3])
+
+
+def _most(goal: Goal, losses_at: Callable[[Tensor], Tensor]) -> Tensor:
+    return losses_at(BASELINE) + goal.tolerance
+
+
+@pytest.mark.parametrize("fresh", [None, effective], ids=["endless", "runs out"])
+@pytest.mark.parametrize("made", [COMPOSITION, DRAWN], ids=["fixed", "drawn"])
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh: Any) -> None:
+    """In expectation over draws, and of each draw; a tolerance that binds in one draw in two."""
+    bound = objective == "none_worse"
+    goal = Goal(
+        objective=objective, composition=made, importance=IMPORTANCE, effective=fresh,
+        baseline=BASELINE if bound else None, tolerance=0.01,
+    )  # fmt: skip
+
+    def losses_at(weights: Tensor, some: slice) -> Tensor:
+        of_some = made[some] if made.dim() == 3 else made
+        return losses_of(DRAWS[some], weights[None], None, of_some, fresh)[:, 0]
+
+    def value(weights: Tensor, some: slice) -> float:
+        losses = losses_at(weights, some).mean(0)
+        return float(losses.max() if objective == "worst" else losses @ IMPORTANCE.double())
+
+    each = best_mixture_draws(DRAWS, goal)
+    for number in range(2):
+        some = slice(number, number + 1)
+        expected = by_scipy(goal, lambda x, s=some: losses_at(x, s), IMPORTANCE.double())
+        assert value(each[number], some) == pytest.approx(value(expected, some), abs=1e-5)
+    found, every = best_mixture(DRAWS, goal), slice(None)
+    assert found.objective == pytest.approx(value(found.weights, every))
+    assert found.losses.shape == found.price_of_targets.shape == (3,)
+    if bound:
+        served = loss_differences(DRAWS, found.weights, BASELINE, None, made, fresh).amax(1) <= 0.01
+        assert float(served.double().mean()) == pytest.approx(found.probability)
+        assert 0.9 <= found.probability < 1, "the tolerance binds"
+        assert found.objective < value(BASELINE, every)
+    else:
+        expected = by_scipy(goal, lambda x: losses_at(x, every), IMPORTANCE.double())
+        assert found.objective == pytest.approx(value(expected, every), abs=1e-5)
+
+
+def test_targets_without_importance_are_protected() -> None:
+    """They count in the promise, not in the mean."""
+    importance = torch.tensor([1.0, 0, 0])
+    goal = Goal(
+        objective="none_worse", baseline=BASELINE, importance=importance, tolerance=0.05,
+        probability=0.8,
+    )  # fmt: skip
+    found = best_mixture(DRAWS, goal)
+    assert found.objective == pytest.approx(float(found.losses[0]))
+    worse = loss_differences(DRAWS, found.weights, BASELINE)
+    assert float((worse.amax(1) <= 0.05).double().mean()) >= 0.8
+    free = best_mixture(DRAWS, Goal(importance=importance))
+    assert free.losses.shape == free.price_of_targets.shape == (3,)
+    assert float((free.losses - expected_loss(BASELINE))[1:].max()) > 0.1
+    assert float(free.losses[0]) < float(found.losses[0]) < float(expected_loss(BASELINE)[0])
+    assert float(found.price_of_targets[1:].max()) > 0.01, "they bind"
+
+
+def test_text_that_runs_out_against_the_grid() -> None:
+    """The domain that has least of it gets less, and the best is the grid's best."""
+    goal = Goal(importance=IMPORTANCE, effective=effective)
+    found = best_mixture(DRAWS, goal)
+    means = losses_of(DRAWS, GRID, effective=effective).mean(0) @ IMPORTANCE.double()
+    assert found.objective <= float(means.min()) + 1e-6
+    assert float((found.weights - GRID[means.argmin()]).abs().max()) < 2 * STEP
+    endless = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
+    assert float(found.weights[0]) < float(endless[0]) - 0.1
+    straight = best_mixture(DRAWS, Goal(importance=IMPORTANCE, effective=lambda w: 1 * w)).weights
+    torch.testing.assert_close(straight, endless)
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst"])
+def test_two_domains_of_which_one_runs_out_by_brute_force(objective: Any) -> None:
+    draws = fit_law(*planted(2, 4)).draws(20)
+    first = torch.linspace(0, 1, 10001).double()
+    grid = torch.stack([first, 1 - first], 1)
+    run_out = RunLength(
+        tokens=1.0, repetition_constant=2.0, rates=torch.tensor([8.0, 0.5]),
+        before=torch.tensor([0.1, 0.0]),
+    ).effective  # fmt: skip
+    found = best_mixture(draws, Goal(objective=objective, effective=run_out, length=4.0))
+    losses = losses_of(draws, grid, length=4.0, effective=run_out).mean(0)
+    values = losses.mean(1) if objective == "mean" else losses.amax(1)
+    assert found.objective == pytest.approx(float(values.min()), abs=1e-5)
+    assert float(found.weights[0]) == pytest.approx(float(first[values.argmin()]), abs=2e-3)

@@ -1,0 +1,149 @@
+"""What is asked of a mixture, checked; and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Decision", "Goal"]
+
+INSIDE = 1e-6  # bounds that leave no room get so much
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What is asked of a mixture, on Q targets.
+
+    Attributes:
+        objective: See `bydore_pyro.core.decision`.
+        composition: ``C`` ``(Q, T)``, or ``(S, Q, T)`` with one for each draw of the law: what the
+            targets are made of, >= 0, rows of sum 1. A target's loss is ``sum_t C_qt L_t``. The
+            law's T rows are the targets when None.
+        importance: ``p`` ``(Q,)``, >= 0; equal when None. Targets of importance 0 have no part in
+            the mean or the worst; `none_worse` protects them too.
+        at_least: Bounds of the weights ``(K,)``; 0 when None.
+        at_most: Likewise; 1 when None.
+        baseline: Weights ``(K,)``, of `none_worse`.
+        tolerance: Nats per token that a target may lose, > 0.
+        probability: Of all targets together, in (0, 1).
+        length: Tokens of the run that is asked for; those of the law's longest run when None.
+        effective: Where text runs out: maps weights ``(..., K)`` to the shares of fresh text that
+            they amount to, each by itself, increasing and concave. The weights when None.
+
+    Raises:
+        ValueError: When a number is out of its range, or a baseline stands without `none_worse`.
+    """
+
+    objective: Literal["mean", "worst", "none_worse"] = "mean"
+    composition: Tensor | None = None
+    importance: Tensor | None = None
+    at_least: Tensor | None = None
+    at_most: Tensor | None = None
+    baseline: Tensor | None = None
+    tolerance: float = 0.02
+    probability: float = 0.9
+    length: float | None = None
+    effective: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("mean", "worst", "none_worse"):
+            raise ValueError(
+                f"Expected the objective mean, worst or none_worse, actual {self.objective!r}"
+            )
+        if (self.baseline is None) == (self.objective == "none_worse"):
+            raise ValueError("Expected a baseline beside none_worse, and only there")
+        if not self.tolerance > 0:
+            raise ValueError(f"Expected tolerance > 0, actual {self.tolerance}")
+        if not 0 < self.probability < 1:
+            raise ValueError(f"Expected a probability in (0, 1), actual {self.probability}")
+        if self.length is not None and not self.length > 0:
+            raise ValueError(f"Expected length > 0, actual {self.length}")
+
+    def importance_of(self, targets: int) -> Tensor:
+        """Returns the importance of Q targets ``(Q,)``, of sum 1.
+
+        Raises:
+            ValueError: When it is not of their number, or below 0, or all 0.
+        """
+        given = torch.ones(targets) if self.importance is None else self.importance
+        importance = as_vector(given, targets, "importance")
+        if not (float(importance.min()) >= 0 and float(importance.sum()) > 0):
+            raise ValueError(f"Expected importance >= 0, some > 0, actual {importance.tolist()}")
+        return importance / importance.sum()
+
+    def baseline_of(self, domains: int) -> Tensor:
+        """Returns the baseline's weights ``(K,)``, of sum 1.
+
+        Raises:
+            ValueError: When they are no weights of K domains.
+        """
+        assert self.baseline is not None
+        base = as_vector(self.baseline, domains, "baseline")
+        sums = float(base.sum())
+        if not (float(base.min()) >= 0 and abs(sums - 1) < 1e-4):
+            raise ValueError(f"Expected a baseline >= 0 of sum 1, actual sum {sums:g}")
+        return base / sums
+
+    def bounds_of(self, domains: int) -> tuple[Tensor, Tensor]:
+        """Returns bounds ``(K,)`` with some room between them.
+
+        Raises:
+            ValueError: When they are not of K domains, or no mixture meets them.
+        """
+        lower, upper = (
+            as_vector(torch.full((domains,), bound) if given is None else given, domains, name)
+            for given, bound, name in (
+                (self.at_least, 0.0, "at_least"),
+                (self.at_most, 1.0, "at_most"),
+            )
+        )
+        if not ((lower >= 0) & (lower <= upper)).all():
+            raise ValueError("Expected 0 <= at_least <= at_most, actual other bounds")
+        if not (float(lower.sum()) <= 1 + INSIDE / 2 and float(upper.sum()) >= 1 - INSIDE / 2):
+            raise ValueError(
+                "Expected at_least to sum to 1 at most and at_most to 1 at least, actual "
+                f"{float(lower.sum()):g} and {float(upper.sum()):g}"
+            )
+        return lower * (1 - INSIDE), upper + INSIDE
+
+
+class Decision(NamedTuple):
+    """The best mixture.
+
+    Attributes:
+        weights: ``(K,)``.
+        losses: Expected, of each target ``(Q,)``, nats per token.
+        objective: What was minimised, nats per token.
+        price_at_least: By how much the objective rises for a unit of weight more of a lower bound,
+            ``(K,)``, nats per token, >= 0.
+        price_at_most: By how much it falls for a unit more of an upper bound, likewise.
+        price_of_targets: ``(Q,)``. ``worst``: shares of the targets in the objective, 0 for those
+            that lie below the worst; ``none_worse``: its fall for a nat more of each target's
+            tolerance.
+        probability: Share of the draws in which no target is worse than under the baseline by more
+            than the tolerance; 1 for other objectives.
+    """
+
+    weights: Tensor
+    losses: Tensor
+    objective: float
+    price_at_least: Tensor
+    price_at_most: Tensor
+    price_of_targets: Tensor
+    probability: float
+
+
+def as_vector(given: Tensor, count: int, name: str) -> Tensor:
+    """Returns a vector in float64.
+
+    Raises:
+        ValueError: When it is not ``(count,)`` or not finite.
+    """
+    vector = torch.as_tensor(given).double()
+    if vector.shape != (count,) or not vector.isfinite().all():
+        raise ValueError(f"Expected {name} ({count},), finite, actual {tuple(vector.shape)}")
+    return vector
