@@ -52,7 +52,7 @@ def gradients_beside_training(blocks: int) -> None:
 
 def whole_round(count: int) -> float:
     """Prints the parts of a round with so many domains; returns its seconds per domain."""
-    config = MatchingConfig(steps=10, rounds=1, train_share=0.1)
+    config = MatchingConfig(steps=1, rounds=1)
     store = random_store(count, VOCABULARY, 64 * LENGTH)
     measured = config.measured_sequences(count)
     domains = Domains(store, {store.names[0]: 1.0}, measured=measured)

@@ -19,6 +19,7 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
     AskConfig,
+    GoalConfig,
     Options,
     ask,
     begin_run,
@@ -149,7 +150,7 @@ def withheld(options: CaseOptions, domains: Domains, folder: RunFolder) -> dict[
 
     def ask_again() -> dict[str, Any]:
         tell(f"and what the other domains teach if {own} is withheld (bydore ask --drop {own})")
-        (answer,) = ask(folder.path, AskConfig(drop=[own]), folder.path).targets.values()
+        answer = ask(folder.path, AskConfig(drop=[own]), GoalConfig(), folder.path).answer
         return {
             "mixture": json.loads(answer.mixture.to_json()),
             "unexplained": answer.evidence[0].unexplained,

@@ -16,6 +16,7 @@ from .proxy_runs import PlannedRun as PlannedRun
 from .proxy_runs import load_model as load_model
 from .proxy_runs import train_mixtures as train_mixtures
 from .proxy_runs import train_runs as train_runs
+from .readings import READ as READ
 from .readings import READINGS as READINGS
 from .readings import Reading as Reading
 from .readings import read_readings as read_readings

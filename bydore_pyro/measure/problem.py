@@ -80,6 +80,12 @@ class Problem:
         return self.build(0)
 
     @property
+    def readable(self) -> tuple[str, ...]:
+        """The domains to train on that have held-out text."""
+        held_out, length = self.corpus.validation, self.sequence_length
+        return tuple(name for name in self.names if len(held_out[name]) >= length)
+
+    @property
     def batch_tokens(self) -> int:
         """Tokens in a training batch."""
         return self.batch_sequences * self.sequence_length

@@ -85,8 +85,7 @@ def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
     """Returns whether the mixture is better than each other one, on all targets together."""
     found = []
     for other, differences in outlook.differences.items():
-        text = next(reversed(differences)) if len(outlook.importance) > 1 else next(
-            iter(differences))  # fmt: skip
+        text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
         apart = differences[text]
         sure = max(apart.better, 1 - apart.better)
         answer = "Yes" if apart.better >= SURE else "No" if apart.better <= 1 - SURE else "Open"

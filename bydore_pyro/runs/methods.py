@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import Problem
+from bydore_pyro.measure import READ, Problem
 from bydore_pyro.methods import (
     FastMixConfig,
     Fit,
@@ -45,7 +44,7 @@ __all__ = [
     "problem_of",
 ]
 
-SEARCH_SHARE = 0.55  # of ByDoRe's budget is for the search where trials are paid from it too
+SEARCH_SHARE = 0.65  # of ByDoRe's budget is for the search where trials are paid from it too
 #: Methods whose proxies can repeat text as the run will.
 REPEATING = ("regmix", "autoscale", "mde", "mixmin", "bydore")
 
@@ -135,11 +134,11 @@ def _matching_steps(problem: Problem, options: Options, part: float) -> int:
     search, domains = options.search, len(problem.names)
     sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
     checked = 2 / 3 * domains * search.sequences_of_check(domains)  # two forward passes
-    measured = (search.rounds * sequences + checked) / search.batch_sequences
-    share = search.train_share
-    other = measured - share * problem.evaluation_steps()  # no proxy of a search is evaluated
-    most = problem.steps_for("bydore", share / part, other / part)
-    return max(search.rounds, math.ceil(search.rounds / share), min(search.steps, most))
+    read = domains * READ / 3  # one forward pass
+    measured = (search.rounds * (sequences + read) + checked) / search.batch_sequences
+    other = measured - problem.evaluation_steps()  # no proxy of a search is evaluated
+    most = problem.steps_for("bydore", 1 / part, other / part)
+    return max(2 ** (search.rounds - 1), min(search.steps, most))
 
 
 def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
@@ -152,7 +151,8 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     plan, trials = None, options.search.trials
     if options.run.evidence == "matching" and trials:
         runs = trials / (1 - SEARCH_SHARE)
-        plan = TrialPlan(problem, trials, min(problem.steps, problem.steps_for("bydore", runs)))
+        tried = dataclasses.replace(problem, held_out=problem.readable)
+        plan = TrialPlan(tried, trials, min(problem.steps, tried.steps_for("bydore", runs)))
         problem.text_for(plan.steps)  # refused before the search, not after it
     steps = bydore_steps(problem, options)
     warmup = min(options.linear.guide_warmup, steps - 1)

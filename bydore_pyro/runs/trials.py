@@ -59,7 +59,6 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
         most=largest_weights(options, domains),
         run_tokens=options.run_tokens if options.run.target_tokens else None,
         cluster=options.run.cluster,
-        held_out=domains.readable,
     )
 
 
@@ -71,6 +70,7 @@ def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | No
     if options.run.evidence == "linear" or not search.trials:
         return None
     problem = plain_problem(options, domains, runs)
+    problem = dataclasses.replace(problem, held_out=problem.readable)
     try:
         problem.text_for(search.trial_steps)
     except DataError as error:
