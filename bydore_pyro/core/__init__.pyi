@@ -47,3 +47,6 @@ from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet
+from .carrying import carried as carried
+from .prices import freedom as freedom
+from .prices import frontier as frontier
