@@ -20,7 +20,6 @@ from .laplace import Law as Law
 from .laplace import LossPrediction as LossPrediction
 from .laplace import fit_law as fit_law
 from .law import LawDraws as LawDraws
-from .law import law_losses as law_losses
 from .law import law_model as law_model
 from .law_runs import LawRuns as LawRuns
 from .losses import loss_differences as loss_differences
@@ -47,6 +46,3 @@ from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet
-from .carrying import carried as carried
-from .prices import freedom as freedom
-from .prices import frontier as frontier
