@@ -1,3 +1,5 @@
+from .carrying import carried as carried
+from .carrying import kept_slopes as kept_slopes
 from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .distribution import GammaDirichlet as GammaDirichlet
@@ -44,5 +46,8 @@ from .point import given_away as given_away
 from .point import run_mixture as run_mixture
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
+from .prices import freedom as freedom
+from .prices import frontier as frontier
+from .prices import gain_by_tolerance as gain_by_tolerance
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

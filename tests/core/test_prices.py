@@ -1,0 +1,124 @@
+"""What an answer costs and is worth, against brute force on a fine grid."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from planted_laws import planted
+from torch import Tensor
+
+from bydore_pyro.core.decision import best_mixture
+from bydore_pyro.core.goal import Goal
+from bydore_pyro.core.laplace import fit_law
+from bydore_pyro.core.losses import loss_differences, losses_of
+from bydore_pyro.core.prices import freedom, frontier, gain_by_tolerance
+
+DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(40)
+IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
+BASELINE = torch.tensor([0.2, 0.5, 0.3]).double()
+COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8]]).double()
+GRID = torch.tensor(
+    [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
+).double() / 100  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst"])
+@pytest.mark.parametrize("corner", [False, True])
+def test_a_weight_is_free_as_far_as_a_fine_grid_says(objective: Any, corner: bool) -> None:
+    goal = Goal(objective=objective, importance=IMPORTANCE)
+    answer = best_mixture(DRAWS, goal).weights
+    if corner:
+        answer = torch.tensor([1.0, 0, 0]).double()
+    rise = 0.03
+    found = freedom(DRAWS, goal, answer, rise)
+    assert found.shape == (3, 2)
+
+    def values(mixtures: Tensor) -> Tensor:
+        losses = losses_of(DRAWS, mixtures).mean(0)
+        return losses.amax(1) if objective == "worst" else losses @ IMPORTANCE.double()
+
+    at = torch.linspace(0, 1, 2001).double()
+    for domain in range(3):
+        others = answer.clone()
+        others[domain] = 0
+        if others.sum() == 0:
+            others = 1 - answer
+        line = (1 - at)[:, None] * others / others.sum()
+        line[:, domain] = at
+        within = at[values(line) <= float(values(answer[None])) + rise]
+        expected = torch.stack([within.min(), within.max()])
+        torch.testing.assert_close(found[domain], expected, atol=1e-3, rtol=0)
+    assert (found[:, 0] <= answer + 1e-9).all()
+    assert (found[:, 1] >= answer - 1e-9).all()
+
+
+def test_freedom_grows_with_the_rise_to_all_weights() -> None:
+    goal = Goal(composition=COMPOSITION, length=2.0)
+    answer = best_mixture(DRAWS, goal).weights
+    narrow, wide = (freedom(DRAWS, goal, answer, rise) for rise in (0.01, 0.02))
+    assert (narrow[:, 0] >= wide[:, 0]).all()
+    assert (narrow[:, 1] < wide[:, 1]).all()
+    everything = freedom(DRAWS, goal, answer, 1e3)
+    torch.testing.assert_close(everything, torch.tensor([[0.0, 1.0]]).double().expand(3, -1))
+    with pytest.raises(ValueError, match="Expected rise > 0"):
+        freedom(DRAWS, goal, answer, 0.0)
+    with pytest.raises(ValueError, match="of sum 1, actual sum 2"):
+        freedom(DRAWS, goal, 2 * answer)
+
+
+def test_one_domain_has_no_freedom() -> None:
+    tokens = torch.tensor([[0.25], [0.5], [1.0]])
+    draws = fit_law(tokens, 3 - tokens.log()).draws(5)
+    assert freedom(draws, Goal(), torch.ones(1)).tolist() == [[1, 1]]
+
+
+def test_the_frontier_of_two_targets_is_below_every_mixture() -> None:
+    """None of a grid of mixtures is better on a weighted mean; the ends are each target's best."""
+    bound = torch.tensor([0.0, 0.2, 0.0])
+    weights, losses = frontier(DRAWS, Goal(composition=COMPOSITION, at_least=bound), points=5)
+    assert weights.shape == (5, 3)
+    allowed = losses_of(DRAWS, GRID[GRID[:, 1] >= 0.2], composition=COMPOSITION).mean(0)
+    for place, loss in zip(torch.linspace(1, 0, 5), losses, strict=True):
+        share = torch.stack([place, 1 - place]).double()
+        assert float(loss @ share) <= float((allowed @ share).min()) + 1e-6
+        assert float(loss @ share) == pytest.approx(float((allowed @ share).min()), abs=1e-3)
+    assert (losses[1:, 0] > losses[:-1, 0]).all()
+    assert (losses[1:, 1] < losses[:-1, 1]).all()
+    assert float(weights[:, 1].min()) >= 0.2 - 1e-5
+    torch.testing.assert_close(losses_of(DRAWS, weights, composition=COMPOSITION).mean(0), losses)
+
+
+def test_the_frontier_of_three_targets_and_of_those_that_are_asked() -> None:
+    weights, losses = frontier(DRAWS, Goal(objective="worst"), points=3)
+    assert weights.shape == losses.shape == (6, 3)
+    alone = [best_mixture(DRAWS, Goal(importance=row)).losses for row in torch.eye(3)]
+    for place, target in zip((0, 3, 5), range(3), strict=True):
+        torch.testing.assert_close(losses[place], alone[target])
+    two = frontier(DRAWS, Goal(importance=torch.tensor([1, 0, 1])), points=2)[1]
+    torch.testing.assert_close(two, torch.stack([alone[0], alone[2]]))
+    with pytest.raises(ValueError, match="Expected two or three targets, actual 1"):
+        frontier(DRAWS, Goal(importance=torch.tensor([1, 0, 0])))
+    with pytest.raises(ValueError, match="Expected points >= 2, actual 1"):
+        frontier(DRAWS, Goal(), points=1)
+
+
+def test_what_a_tolerance_gains() -> None:
+    """As much as the grid's best mixture that keeps the promise, and never less with more."""
+    tolerances = [0.01, 0.03, 0.1, 9.0]
+    goal = Goal(objective="none_worse", baseline=BASELINE, probability=0.8, importance=IMPORTANCE)
+    found = gain_by_tolerance(DRAWS, goal, tolerances)
+    worse = (losses_of(DRAWS, GRID) - losses_of(DRAWS, BASELINE[None])).amax(2)
+    gains = -(losses_of(DRAWS, GRID) - losses_of(DRAWS, BASELINE[None])).mean(0)
+    gains = gains @ IMPORTANCE.double()
+    for tolerance, gain in zip(tolerances, found.tolist(), strict=True):
+        served = (worse <= tolerance).double().mean(0) >= 0.8
+        assert gain >= float(gains[served].max()) - 3e-3
+    assert (found[1:] > found[:-1]).all()
+    free = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
+    best = -loss_differences(DRAWS, free, BASELINE).mean(0) @ IMPORTANCE.double()
+    assert float(found[-1]) == pytest.approx(float(best), abs=1e-5)
+    with pytest.raises(ValueError, match="Expected the objective none_worse, actual 'mean'"):
+        gain_by_tolerance(DRAWS, Goal(), tolerances)
