@@ -22,6 +22,7 @@ from .laplace import Law as Law
 from .laplace import LossPrediction as LossPrediction
 from .laplace import fit_law as fit_law
 from .law import LawDraws as LawDraws
+from .law import law_losses as law_losses
 from .law import law_model as law_model
 from .law_runs import LawRuns as LawRuns
 from .losses import loss_differences as loss_differences

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook
 from bydore_pyro.mixture import MOST_SHOWN
-from bydore_pyro.report.words import ABSENT, Level, Table, Verdict, count, number, percent
+from bydore_pyro.report.words import Level, Table, Verdict, count, number, percent
 from bydore_pyro.utils import visible
 
 if TYPE_CHECKING:
@@ -21,11 +21,12 @@ __all__ = [
     "losses_words",
     "outlook_table",
     "outlook_verdicts",
-    "price_table",
+    "price_columns",
 ]
 
 SURE, UNSURE = 0.9, 0.5  # probabilities
 COLUMNS = 5  # of panels
+LEAST_PRICE = 5e-5  # nats per token, that is shown
 LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
 
@@ -103,25 +104,22 @@ def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
     return found
 
 
-def price_table(outlook: Outlook) -> Table:
-    """Returns how far each weight may move, and what each bound costs."""
-    names = dict.fromkeys([*outlook.freedom, *outlook.price_at_least, *outlook.price_at_most])
-    prices: dict[str, Mapping[str, float]] = {
-        "0.01 more at least costs": outlook.price_at_least,
-        "0.01 more at most brings": outlook.price_at_most,
-    }
-    prices = {label: price for label, price in prices.items() if price}
-    rows = []
-    for name in names:
-        ends = outlook.freedom.get(name)
-        free = ABSENT if ends is None else f"{number(ends[0])} to {number(ends[1])}"
-        rows.append([name, free, *(number(price.get(name), ".4f") for price in prices.values())])
-    return Table(
-        header=("domain", "weight within 0.01 nats", *prices),
-        rows=rows,
-        caption="How far a weight may move, the others in proportion, until the expected loss is "
-        "0.01 nats per token higher; bounds in nats per token",
-    )
+def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:
+    """Returns columns of a table of domains: how far each weight may move, the others in
+    proportion, until the expected loss is 0.01 nats per token higher; and, in these, what bounds
+    cost. A row without a name is empty."""
+    columns = {}
+    if outlook.freedom:
+        ends = {name: f"{number(a)} to {number(b)}" for name, (a, b) in outlook.freedom.items()}
+        columns["within 0.01 nats"] = [ends.get(name or "", "") for name in names]
+    for label, prices in (
+        ("0.01 more at least costs", outlook.price_at_least),
+        ("0.01 more at most brings", outlook.price_at_most),
+    ):
+        if any(price > LEAST_PRICE for price in prices.values()):
+            words = {name: number(price, ".4f") for name, price in prices.items()}
+            columns[label] = [words.get(name or "", "") for name in names]
+    return columns
 
 
 def forecast_text(outlook: Outlook) -> str:

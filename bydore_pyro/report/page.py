@@ -19,7 +19,6 @@ from bydore_pyro.report.outlook import (
     losses_words,
     outlook_table,
     outlook_verdicts,
-    price_table,
 )
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord, read_run
@@ -93,9 +92,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
     caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
-    outlook = record.metrics.outlook
-    if not outlook.expected:
-        outlook = record.metrics.details.outlook
+    outlook = record.outlook
     seen = [draw(outlook) for draw in (frontier_figure, curves_figure) if drawn]
     sections: tuple[tuple[str, Sequence[Any]], ...] = (
         ("What it will do", (
@@ -105,7 +102,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
             *(f"Could not be read: {line}" for line in record.damaged),
             *(mixture.notes if mixture is not None else ()), *weights,
             weights_table(record), weights_table(record, whole=True), agreement_table(record),
-            price_table(outlook), *regression_tables(record),
+            *regression_tables(record),
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.algorithm1 import AVERAGE_FROM
-from bydore_pyro.answer import agreement
+from bydore_pyro.answer import Outlook, agreement
 from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.runs import Metrics, read_as
 from bydore_pyro.utils import DataError, RunFolderError
@@ -68,6 +68,12 @@ class RunRecord:
         """Whether a search found the weights by gradient matching, not by linear evidence."""
         by_options = self.searched and self.asked("run", "evidence") == "matching"
         return by_options or bool(self.metrics.matching.rounds)
+
+    @property
+    def outlook(self) -> Outlook:
+        """The losses to expect; empty where there is no forecast."""
+        own = self.metrics.outlook
+        return own if own.expected else self.metrics.details.outlook
 
     @property
     def live(self) -> bool:

@@ -16,6 +16,7 @@ from bydore_pyro.mixture import (
     shown_rows,
     total_variation,
 )
+from bydore_pyro.report.outlook import price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
@@ -59,6 +60,8 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns[interval] = [
             ABSENT if one is None else f"{number(one[0])} to {number(one[1])}" for one in ends
         ]
+    own = [None if k is None else names[k] for k in places]
+    columns |= price_columns(record.outlook, own)
     if epochs:
         columns["epochs"] = [
             "" if k is None else number(epochs.get(names[k]), ".2f") for k in places

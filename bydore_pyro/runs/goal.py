@@ -14,9 +14,10 @@ from bydore_pyro.data import Domains, check_needed, gathered
 from bydore_pyro.mixture import mixture_from
 from bydore_pyro.utils import Checked, DataError, option
 
-__all__ = ["GoalConfig", "baseline_name", "bounds_of", "references_of", "weights_of"]
+__all__ = ["KNOWN", "GoalConfig", "baseline_name", "bounds_of", "references_of", "weights_of"]
 
-KNOWN = ("natural", "uniform")  # baselines without a file
+NATURAL = "natural"
+KNOWN = ("uniform", NATURAL)  # mixtures without a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,23 +108,21 @@ def references_of(config: GoalConfig, domains: Domains) -> dict[str, Tensor]:
     Raises:
         DataError: When the baseline is no mixture of these domains.
     """
-    names = domains.names
-    sizes = torch.tensor([float(domains.corpus.size(name)) for name in names]).double()
-    found = {
-        "uniform": torch.full((len(names),), 1 / len(names)).double(),
-        "natural": sizes / sizes.sum(),
-    }
+    found = {name: weights_of(name, domains) for name in KNOWN}
     if config.baseline not in KNOWN:
         found["baseline"] = weights_of(config.baseline, domains)
     return found
 
 
 def weights_of(source: str, domains: Domains) -> Tensor:
-    """Returns the weights ``(K,)`` of a mixture that a file or a name stands for.
+    """Returns the weights ``(K,)`` of 'uniform', 'natural', or a mixture that `mixture_from` takes.
 
     Raises:
         DataError: When it is no mixture of these domains.
     """
+    if source in KNOWN:
+        sizes = [domains.corpus.size(name) if source == NATURAL else 1 for name in domains.names]
+        return torch.tensor(sizes).double() / sum(sizes)
     given = mixture_from(source)
     members = [name for pool in domains.pools.values() for name in pool]
     given.check({*domains.names, *members}, domains.corpus.tokenizer_sha256, source)
