@@ -75,5 +75,5 @@ def best_mixture_draws(draws: LawDraws, goal: Goal | None = None) -> Tensor:
         start = programme.interior().expand(len(programme.level), -1)
         if programme.room is not None:
             start = programme.feasible(start, 0)
-        found.append(programme.solve(start).points[:, : start.shape[1]])
+        found.append(programme.solve(start).points)
     return torch.cat(found)

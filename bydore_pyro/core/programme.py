@@ -23,11 +23,11 @@ from bydore_pyro.core.losses import checked_composition, losses_of
 
 __all__ = ["Programme"]
 
+ROOT_STEPS = 60  # each doubles a margin at least, until it converges
+
 
 class Programme:
     """B programmes, each over S draws of the law: one over all draws, or one for each draw.
-
-    Points are weights, and with `worst` a further unknown, the worst loss.
 
     Raises:
         ValueError: When a vector of the goal is not of the law's shape or no mixture meets its
@@ -152,25 +152,18 @@ class Programme:
         worth = (self.own + self.openness[..., None] * self.transfer).flatten(1, 2)  # (B, S T, K)
         return (coefficients.flatten(1)[..., None] * worth).mT @ worth
 
-    def split(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the weights ``(B, K)`` of points, and the worst loss ``(B, 1)`` or nothing."""
-        count = len(self.lower)
-        return points[:, :count], points[:, count:]
-
-    def value(self, points: Tensor, barrier: float) -> Tensor:
+    def value(self, weights: Tensor, barrier: float) -> Tensor:
         """The objective with the barriers of its constraints; see `barrier.Value`."""
-        weights, worst = self.split(points)
         losses = self.losses(weights)
-        margin = self.margin(losses, worst)
+        margin, worst = self.margin(losses, barrier)
         barred = barrier * margin.log().masked_fill(margin.isinf(), 0).sum((1, 2))
         mean = (losses.mean(1) * self.importance).sum(1)
-        return (worst.squeeze(1) if self.epigraph else mean) - barred
+        return (worst if self.epigraph else mean) - barred
 
-    def derivatives(self, points: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
+    def derivatives(self, weights: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
         """Gradient and Hessian of `value`."""
-        weights, worst = self.split(points)
         rows, first, second = self.rows(weights)
-        margin, draws = self.margin(self.of_targets(rows), worst), rows.shape[1]
+        margin, draws = self.margin(self.of_targets(rows), barrier)[0], rows.shape[1]
         pull = barrier / margin  # (B, S, Q), or of means (B, 1, Q)
         stiff = pull / margin
         # Of the value by each draw's losses, of targets and then of rows.
@@ -183,23 +176,19 @@ class Programme:
         if self.composition is None and not self.averaged:  # then by rows is by targets
             curved = self.by_pair(slope * second + stiff * first.square())
             if self.epigraph:
-                tie = -self.by_domain((stiff * first)[:, :, None], together=True)[:, 0, 0]
+                tie = self.by_domain((stiff * first)[:, :, None], together=True)[:, 0, 0]
         else:
             curved = self.by_pair(slope * second)
             if self.epigraph or not self.averaged:
                 falls = self.falls(first).flatten(1, 2)  # (B, S Q, K)
                 pulled = stiff.flatten(1)[..., None] * falls
                 curved = curved + pulled.mT @ falls
-                tie = -pulled.sum(1)
+                tie = pulled.sum(1)
+        if self.epigraph:  # the worst loss follows
+            curved = curved - tie[:, :, None] * tie[:, None] / stiff.sum((1, 2))[:, None, None]
         speed, bend = self.speed(weights)
         hessian = speed[:, :, None] * curved * speed[:, None] + (by_amount * bend).diag_embed()
-        gradient = by_amount * speed
-        if self.epigraph:
-            tie = (tie * speed)[..., None]
-            corner = stiff.sum((1, 2))[:, None, None]
-            hessian = torch.cat([torch.cat([hessian, tie], 2), torch.cat([tie.mT, corner], 2)], 1)
-            gradient = torch.cat([gradient, 1 - pull.sum((1, 2))[:, None]], 1)
-        return gradient, hessian
+        return by_amount * speed, hessian
 
     def speed(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the first and second derivatives of the amounts by the weights, ``(B, K)``."""
@@ -215,22 +204,30 @@ class Programme:
         """Whether the constraints are for targets' mean losses, not for every draw's."""
         return self.room is None
 
-    def margin(self, losses: Tensor, worst: Tensor) -> Tensor:
-        """Returns by how much every constraint holds: infinite where there is none."""
-        if self.room is not None:
-            extra = worst[..., None] if self.epigraph else 0.0
-            held = self.room + extra - losses
-            return torch.where(self.kept[..., None], held, torch.inf)
-        mean = losses.mean(1, keepdim=True)  # (B, 1, Q)
-        return worst[..., None] - mean if self.epigraph else torch.full_like(mean, torch.inf)
+    def margin(self, losses: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
+        """Returns by how much every constraint holds, infinite where there is none; the worst.
+
+        Where the worst loss ``u`` ``(B,)`` is minimised it is that of the least
+        ``u - barrier sum log margin``, so that ``sum barrier / margin = 1``: no margin is below the
+        barrier, and weights move as freely as in the mean.
+        """
+        over = losses.mean(1, keepdim=True) if self.room is None else losses - self.room
+        over = torch.where(self.kept[:, : over.shape[1], None], over, -torch.inf)
+        if not self.epigraph:
+            return torch.full_like(over, torch.inf) if self.room is None else -over, over[:, 0, 0]
+        worst = over.amax((1, 2), keepdim=True) + barrier
+        for _ in range(ROOT_STEPS):  # from below: Newton's steps pass no root
+            margin = worst - over
+            surplus = (barrier / margin).sum((1, 2), keepdim=True) - 1
+            step = surplus / (barrier / margin.square()).sum((1, 2), keepdim=True)
+            worst, before = worst + step, worst
+            if not ((surplus > 1e-9) & (worst > before)).any():  # or what is left is rounding
+                break
+        return worst - over, worst[:, 0, 0]
 
     def solve(self, weights: Tensor, first_gap: float = 0.1) -> BarrierMinimum:
-        """Returns the best weights ``(B, K)`` (and worst losses), from some within all bounds."""
+        """Returns the best weights ``(B, K)``, from some within all bounds."""
         constraints = self.importance.numel() * (1 if self.averaged else self.level.shape[1])
-        if self.epigraph:
-            losses = self.losses(weights)
-            over = losses.mean(1) if self.room is None else (losses - self.room).amax(1)
-            weights = torch.cat([weights, over.amax(1, keepdim=True) + 1], 1)
         given = (self.value, self.derivatives, weights, self.lower, self.upper)
         return barrier_minimum(*given, constraints, first_gap)
 
@@ -268,7 +265,7 @@ class Programme:
                 return weights
             share /= 4
         self.epigraph = True
-        weights = self.solve(interior).points[:, : len(self.lower)]
+        weights = self.solve(interior).points
         self.epigraph = False
         excess = float(self.keep(weights, spared).max())
         if excess >= 0:
@@ -280,8 +277,8 @@ class Programme:
 
     def decision(self, found: BarrierMinimum) -> Decision:
         """Returns the one solution, with the prices at it."""
-        weights, worst = self.split(found.points)
-        margin = self.margin(self.losses(weights), worst)
+        weights = found.points
+        margin = self.margin(self.losses(weights), found.barrier)[0]
         answer = weights[0].clamp(min=0)
         answer = answer / answer.sum()
         goal = self.goal

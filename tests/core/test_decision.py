@@ -272,3 +272,17 @@ def test_two_domains_of_which_one_runs_out_by_brute_force(objective: Any) -> Non
     values = losses.mean(1) if objective == "mean" else losses.amax(1)
     assert found.objective == pytest.approx(float(values.min()), abs=1e-5)
     assert float(found.weights[0]) == pytest.approx(float(first[values.argmin()]), abs=2e-3)
+
+
+def test_the_worst_of_targets_that_are_much_alike() -> None:
+    """Of dense compositions of many rows: they nearly are one, and all are the worst."""
+    draws = fit_law(*planted(400, 8), free=False).draws(10)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = torch.distributions.Dirichlet(torch.full((3, 400), 0.5)).sample()
+    found = best_mixture(draws, Goal(objective="worst", composition=made))
+    prices = found.price_of_targets
+    assert float(prices.sum()) == pytest.approx(1, abs=1e-3)
+    # Duality: with their prices for importances no mixture has a lower mean.
+    dual = best_mixture(draws, Goal(composition=made, importance=prices.float()))
+    assert found.objective == pytest.approx(dual.objective, abs=3e-6)

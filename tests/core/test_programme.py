@@ -56,8 +56,6 @@ def test_gradient_and_hessian_are_those_of_the_value(
     batch = len(programme.level)
     assert batch == (4 if each else 1)
     points = torch.tensor([0.2, 0.5, 0.3]).double().expand(batch, -1)
-    if objective == "worst":
-        points = torch.cat([points, torch.full((batch, 1), 9.0).double()], 1)
 
     def value(points: Tensor) -> Tensor:
         return programme.value(points, 0.1).sum()
@@ -88,8 +86,6 @@ def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) ->
     """And one that is the same in all draws is that of every draw."""
     baseline = BASELINE if objective == "none_worse" else None
     draws, points = some_draws(free), torch.tensor([[0.2, 0.5, 0.3]]).double()
-    if objective == "worst":
-        points = torch.cat([points, torch.tensor([[9.0]]).double()], 1)
     eye = torch.eye(3)
     given: dict[str, Any] = {"objective": objective, "baseline": baseline, "tolerance": 1.0}
     found = [
