@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro.data.held_out import HeldOut, held_out_counts
 from bydore_pyro.data.store import Tokens, TokenStore, check_needed
 from bydore_pyro.utils import DataError, listed
 
-__all__ = ["Domains", "Permutation", "SequenceStream", "kept_aside"]
+__all__ = ["Domains", "Permutation", "SequenceStream", "held_out_stream", "kept_aside"]
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
@@ -121,6 +122,24 @@ class SequenceStream:
         return order(rows + part.start)
 
 
+def held_out_stream(
+    store: TokenStore, name: str, length: int, seed: int, side: HeldOut = "validation"
+) -> SequenceStream:
+    """Returns a domain's held-out sequences, in a seed's order; judged ones in one for all seeds.
+
+    Raises:
+        DataError: When it has none.
+    """
+    tokens, judged = getattr(store, side).get(name, ()), side == "judged"
+    if len(tokens) < length:
+        kind = "judged text (every third held-out document)" if judged else "held-out text"
+        raise DataError(
+            f"Expected {kind} of at least {length} tokens in '{name}', found {len(tokens)}"
+        )
+    order = [0 if judged else seed, 3, *name.encode()]
+    return SequenceStream(tokens, length, order, taken=partial(store.taken, side, name))
+
+
 def kept_aside(
     count: int, measured: int, seed: int, name: str
 ) -> tuple[tuple[Permutation, range], tuple[Permutation, range]] | None:
@@ -215,34 +234,12 @@ class Domains:
         return SequenceStream(tokens, length, seed, choice, taken=taken)
 
     def _validation_set(self, most: int, fewest: int) -> tuple[Tensor, np.ndarray]:
-        shares, length = self.validation_shares, self.sequence_length
-        streams = {
-            name: SequenceStream(
-                self.corpus.validation[name],
-                length,
-                [self._seed, 3, *name.encode()],
-                taken=partial(self.corpus.taken, "validation", name),
-            )
-            for name in shares
-        }
-        limit = int(min(most, *(streams[n].count / share for n, share in shares.items())))
-        counts = {name: round(share * limit) for name, share in shares.items()}
-        if sum(counts.values()) < fewest:
-            held_out = {name: stream.count for name, stream in streams.items()}
-            raise DataError(
-                f"Expected at least {fewest} validation sequences of {length} tokens, found "
-                f"{sum(counts.values())} (held-out sequences: {held_out}); --validation_fraction "
-                "holds out more, and so do files named validation"
-            )
+        corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
         parts, documents, before = [], [], 0
-        for name, count in counts.items():
-            if not count:
-                raise DataError(
-                    f"Expected a validation share of at least one in {2 * limit} for '{name}', "
-                    f"found {shares[name]:.2g}"
-                )
-            rows, ends = streams[name].rows(0, count), self.corpus.validation_documents[name]
-            parts.append(streams[name].sequences(rows))
+        for name, count in held_out_counts(corpus, shares, length, most, fewest).items():
+            stream = held_out_stream(corpus, name, length, self._seed)
+            rows, ends = stream.rows(0, count), corpus.validation_documents[name]
+            parts.append(stream.sequences(rows))
             documents.append(before + _documents(ends, rows, length))
             before += len(ends)
         return self._on_device(np.concatenate(parts)), np.concatenate(documents)

@@ -15,7 +15,8 @@ A document is independent of the others as far as the split knows: a whole file 
 out, a row where rows are, a piece where pieces are. Cut because it is long, it is several documents
 of ``NAME.bin`` and still one of ``NAME.ends``.
 
-Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
+An open store judges finished models by every third held-out document (`held_out.py`), whose text is
+validation text no more. Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from bydore_pyro.data.held_out import with_judged
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.utils import DataError, listed, one_line
@@ -39,6 +41,7 @@ __all__ = [
     "END",
     "FORMAT",
     "INDEX",
+    "SIDES",
     "SPLITS",
     "TokenStore",
     "Tokens",
@@ -56,6 +59,7 @@ __all__ = [
 FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
+SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
@@ -123,10 +127,13 @@ class TokenStore:
     Attributes:
         folder: Where it lies.
         train: Token array of each domain, sorted by name; empty where a domain has none.
-        validation: The held-out ones.
+        validation: The held-out ones, of which targets are made.
         index: What `index.json` holds.
         train_documents: Of each domain, where the independent documents of its token array end.
         validation_documents: Of the held-out ones.
+        judged: Held-out ones by which finished models are judged, read by nothing else; empty where
+            a domain has none.
+        judged_documents: Of these.
         files: What the arrays are mapped from, by side and domain; none where they are not.
         reopen: Opens it again in another process, where its folder does not hold its text.
     """
@@ -137,6 +144,8 @@ class TokenStore:
     index: dict[str, Any] = field(repr=False)
     train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    judged: Mapping[str, Tokens] = field(default_factory=dict)
+    judged_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     files: dict[tuple[str, str], list[WatchedFile]] = field(default_factory=dict, repr=False)
     reopen: Callable[[], TokenStore] | None = field(default=None, repr=False, compare=False)
 
@@ -282,7 +291,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         for file in (file for files in store.files.values() for file in files):
             if file_sha256(file.path) != file.sha256:
                 raise DataError(f"Expected what {INDEX} names, found other content in {file.path}")
-    return store
+    return with_judged(store)
 
 
 def _read_index(folder: Path) -> dict[str, Any]:

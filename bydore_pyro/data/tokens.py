@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.data.store import Tokens
+if TYPE_CHECKING:
+    from bydore_pyro.data.store import Tokens
 
 __all__ = ["LazyTokens", "joined"]
 
