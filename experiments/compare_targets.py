@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from common import require_judged
 
-from bydore_pyro.data import TokenStore, cut_store, with_judged, with_validation_file
+from bydore_pyro.data import TokenStore, cut_store, with_validation_file
 from bydore_pyro.runs import Options, load_domains
 from bydore_pyro.utils import DataError, Tokens
 
@@ -116,7 +116,7 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     if target.file is not None:
         if not set(target.validation) <= set(corpus.names):
             corpus = with_validation_file(corpus, target.file)
-        corpus = with_judged(corpus, target.validation)
+        corpus = corpus.with_judged(target.validation)
     validation = [f"{domain}={share}" for domain, share in target.validation.items()]
     domains = list(target.domains) if target.domains else options.run.domains
     if target.withheld:

@@ -209,7 +209,7 @@ def one_model(
     rule: type[Odm | Ado] | None = None,
     steps: int | None = None,
 ) -> dict[str, Any]:
-    """Trains a model; returns its judged loss, nats per token, its mixture in the mean, and the rounds.
+    """Trains a model; returns its judged loss, its mixture in the mean, and the rounds.
 
     Args:
         options: Model, batches, target.

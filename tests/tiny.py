@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.held_out import with_judged
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.store import Tokens, TokenStore
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
+from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.measure.problem import Problem
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
@@ -159,7 +159,7 @@ def random_store(
             side[name] = np.minimum(found, vocabulary - 1).astype(np.uint16)
     ends = dict.fromkeys(names, np.arange(1, documents + 1) * (tokens // documents))
     index = {"vocabulary": vocabulary, "sha256": "random", "tokenizer_sha256": "none"}
-    return with_judged(TokenStore(Path(), train, validation, index, ends, ends))
+    return TokenStore(Path(), train, validation, index, ends, ends).with_judged()
 
 
 def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:

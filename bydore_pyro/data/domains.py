@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data.held_out import HeldOut, held_out_counts
-from bydore_pyro.data.store import Tokens, TokenStore, check_needed
+from bydore_pyro.data.store import TokenStore, check_needed
+from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils import DataError, listed
 
 __all__ = ["Domains", "Permutation", "SequenceStream", "held_out_stream", "kept_aside"]

@@ -1,66 +1,17 @@
-"""Held-out text: two documents of three are for targets, the third judges finished models."""
+"""Held-out text of two sides: of validation text targets are made, judged text judges models."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
-import numpy as np
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.utils import DataError
 
-from bydore_pyro.data.tokens import LazyTokens
-from bydore_pyro.utils import DataError, content_hash
-
-if TYPE_CHECKING:
-    from bydore_pyro.data.store import Tokens, TokenStore
-
-__all__ = ["HeldOut", "held_out_counts", "with_judged"]
+__all__ = ["HeldOut", "held_out_counts"]
 
 HeldOut = Literal["validation", "judged"]  # sides of a store
-EVERY = 3  # one document of so many is judged
 EDGE = 1e-6  # shares that are normalised again differ by less
-
-
-def with_judged(store: TokenStore, names: Iterable[str] | None = None) -> TokenStore:
-    """Returns a store in which every third held-out document is no longer validation but judged.
-
-    Documents are the independent ones. A domain that has judged text already stays as it is; one of
-    fewer than three held-out documents gets none. Nothing is copied.
-
-    Args:
-        store: What is read from its files.
-        names: Domains; when they are named, which changes the store's hash, only these are parted.
-    """
-    parts: dict[str, Any] = {
-        part: dict(getattr(store, part))
-        for part in ("validation", "validation_documents", "judged", "judged_documents", "files")
-    }
-    texts, ends, judged, judged_ends, files = parts.values()
-    new = [n for n in (store.names if names is None else names) if not len(judged.get(n, ()))]
-    for name in new:
-        own = np.arange(len(ends[name])) % EVERY == EVERY - 1
-        whole = texts[name], ends[name]
-        texts[name], ends[name] = _documents(*whole, ~own)
-        judged[name], judged_ends[name] = _documents(*whole, own)
-        files["judged", name] = files.get(("validation", name), [])
-    if names is not None and new:
-        sha256 = content_hash([store.sha256, *new])
-        parts["index"] = {**store.index, "sha256": sha256}
-    return dataclasses.replace(store, **parts)
-
-
-def _documents(tokens: Tokens, ends: np.ndarray, chosen: np.ndarray) -> tuple[Tokens, np.ndarray]:
-    """Returns some documents of an array, one behind the other, and where they end."""
-    if chosen.all() or not chosen.any():
-        return (tokens, ends) if chosen.all() else (tokens[:0], ends[:0])
-    own = np.cumsum(np.diff(ends, prepend=0)[chosen])
-    own.flags.writeable = False
-    shift = ends[chosen] - own
-
-    def take(positions: np.ndarray) -> np.ndarray:
-        return tokens[positions + shift[np.searchsorted(own, positions, "right")]]
-
-    return LazyTokens(take, tokens.dtype, (0, int(own[-1]))), own
 
 
 def held_out_counts(

@@ -15,8 +15,8 @@ A document is independent of the others as far as the split knows: a whole file 
 out, a row where rows are, a piece where pieces are. Cut because it is long, it is several documents
 of ``NAME.bin`` and still one of ``NAME.ends``.
 
-An open store judges finished models by every third held-out document (`held_out.py`), whose text is
-validation text no more. Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
+An open store keeps every third held-out document to judge finished models by (`with_judged`).
+Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from bydore_pyro.data.held_out import with_judged
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.utils import DataError, listed, one_line
+from bydore_pyro.data.tokens import Tokens, parted
+from bydore_pyro.utils import DataError, content_hash, listed, one_line
 
 __all__ = [
     "END",
@@ -44,7 +44,6 @@ __all__ = [
     "SIDES",
     "SPLITS",
     "TokenStore",
-    "Tokens",
     "WatchedFile",
     "check_needed",
     "file_sha256",
@@ -62,18 +61,6 @@ SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
-
-
-class Tokens(Protocol):
-    """A token array ``(N,)``, or an object that is read like one, by slices and positions."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of the tokens, unsigned integers."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, key: Any, /) -> Any: ...
 
 
 class WatchedFile:
@@ -206,6 +193,27 @@ class TokenStore:
             )
         return found
 
+    def with_judged(self, names: Iterable[str] | None = None) -> TokenStore:
+        """Returns a store in which every third held-out document is no longer validation but
+        judged, in domains without judged text; where `names` are given, which changes the hash, in
+        these alone. Nothing is copied."""
+        sides = ("validation", "judged")
+        parts: dict[str, Any] = {
+            part: dict(getattr(self, part))
+            for part in ("files", *sides, *(f"{side}_documents" for side in sides))
+        }
+        wanted = self.names if names is None else names
+        new = [name for name in wanted if not len(self.judged.get(name, ()))]
+        for name in new:
+            both = parted(self.validation[name], self.validation_documents[name])
+            for side, (tokens, ends) in zip(sides, both, strict=True):
+                parts[side][name], parts[f"{side}_documents"][name] = tokens, ends
+            parts["files"]["judged", name] = self.files.get(("validation", name), [])
+        if names is not None and new:
+            sha256 = content_hash([self.sha256, *new])
+            parts["index"] = {**self.index, "sha256": sha256}
+        return replace(self, **parts)
+
     def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
         """Checks that the files, or those of a side and domain, have not changed since they were
         opened.
@@ -291,7 +299,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         for file in (file for files in store.files.values() for file in files):
             if file_sha256(file.path) != file.sha256:
                 raise DataError(f"Expected what {INDEX} names, found other content in {file.path}")
-    return with_judged(store)
+    return store.with_judged()
 
 
 def _read_index(folder: Path) -> dict[str, Any]:

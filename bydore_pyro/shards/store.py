@@ -37,7 +37,6 @@ from bydore_pyro.data import (
     tell_idle,
     tokenizer_sha256,
     vocabulary_of,
-    with_judged,
 )
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.shards.arrays import blocks_of, fingerprint
@@ -151,7 +150,7 @@ def open_shards(
     shards, total = sum(map(len, found.values())), sum(map(len, arrays))
     progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
     _tell(notes, given, known.separator)
-    return with_judged(store)
+    return store.with_judged()
 
 
 def _known(folder: Path, config: TokenizerConfig) -> Known:

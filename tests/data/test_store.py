@@ -17,7 +17,6 @@ from bydore_pyro.data.store import (
     END,
     FORMAT,
     INDEX,
-    Tokens,
     TokenStore,
     WatchedFile,
     check_needed,
@@ -30,6 +29,7 @@ from bydore_pyro.data.store import (
     stored_as,
 )
 from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils.errors import DataError
 
 
