@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import leave, markdown, run_main
+from common import judged_loss, leave, markdown, require_judged, run_main
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
@@ -27,7 +27,7 @@ from bydore_pyro.runs import (
 from bydore_pyro.utils import Checked, option
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and
-record the validation loss. Methods that fit small runs make two assumptions: the order of the
+record the loss on judged text. Methods that fit small runs make two assumptions: the order of the
 mixtures at a tenth of the tokens is the order at all of them (rank invariance), and a power law
 fitted to the first tenth predicts the rest (the paper's Figs. 1 and 5). The script reports how well
 both hold on this text: rank correlations, reversed pairs, extrapolation errors, curves that rise
@@ -61,6 +61,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
     """Trains a model on each mixture; leaves the curves, and what they say."""
     folder = begin_run(options, "assumptions", resume)
     domains = load_domains(options)
+    require_judged(options, domains.corpus)
     if resume is None:
         folder.write_config("assumptions", options.as_dict())
     names, count = domains.names, domains.num_domains
@@ -114,8 +115,7 @@ def curve(
     bar = tqdm(training, total=steps[-1], desc=label, unit="step", mininterval=0.5)
     for done, _ in enumerate(bar, start=1):
         if done in steps:
-            with proxy.cost.part("evaluate"):
-                losses.append(proxy.evaluate(domains.validation, "evaluate"))
+            losses.append(judged_loss(proxy, domains, options.run.validation_sequences))
     return {"losses": losses, "cost": proxy.cost.report()["parts"]}
 
 

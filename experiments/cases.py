@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas
-from common import markdown, run_main, verify
+from common import markdown, require_judged, run_main, verify
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture, mixture_from
@@ -101,6 +101,7 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
     folder = begin_run(options, name, resume)
     domains = load_domains(options)
+    require_judged(options, domains.corpus)
     compared = compared_mixtures(options, domains)
     found = search(options, domains, folder, name)
     if folder.writes:

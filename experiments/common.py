@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
-from bydore_pyro.data import TokenStore
+from bydore_pyro.data import Domains, TokenStore, held_out_stream
 from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import (
@@ -52,7 +53,7 @@ from bydore_pyro.utils import (
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
-JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
+JUDGED = 512  # sequences of a domain by which models are judged, where it has so many
 # What --help lists beside an experiment's own options.
 FIRST = (
     *("data", "domains", "validation", "proxy", "steps", "budget", "device", "seed", "out"),
@@ -132,7 +133,7 @@ def verify(
     The step size falls linearly to zero over the run.
 
     Args:
-        options: Model, batches, validation set.
+        options: Model, batches, target.
         corpus: The tokens.
         mixtures: Weights by label.
         steps: Of each model.
@@ -141,7 +142,7 @@ def verify(
         known: A JSON file of what is known already, and where new losses and costs are noted.
 
     Returns:
-        The validation loss, nats per token, by the mixture's label.
+        The loss on judged text (`judged_loss`) by the mixture's label.
     """
     noted = {} if known is None else read_hashed(known) or {}
     left = [label for label in mixtures if noted.get(label, {}).get("weights") != mixtures[label]]
@@ -167,7 +168,7 @@ def fresh_model(
     label: str,
     advance: object,
 ) -> dict[str, Any]:
-    """Trains a fresh model on a mixture; returns its validation loss, and what it cost by part.
+    """Trains a fresh model on a mixture; returns its judged loss, and what it cost by part.
 
     Beside the file `known` it is kept when a signal breaks it off, and gone on with.
     """
@@ -190,14 +191,42 @@ def fresh_model(
         for loss in bar:
             bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
             check()
-    with proxy.cost.part("evaluate"):
-        found = proxy.evaluate(domains.validation, "evaluate")
+    found = judged_loss(proxy, domains)
     if not math.isfinite(found):
         raise NonFiniteError(
-            f"The validation loss of a fresh model on {label} weights is {found}; "
+            f"The loss of a fresh model on {label} weights is {found}; "
             "a smaller --learning_rate may help"
         )
     return {"loss": found, "cost": proxy.cost.report()["parts"]}
+
+
+def require_judged(options: Options, corpus: TokenStore) -> None:
+    """Refuses a target without judged text, before anything long starts.
+
+    Raises:
+        DataError: Names its first domain that has none.
+    """
+    domains = domains_of(options, corpus, options.run.seed)
+    for name in domains.validation_shares:
+        held_out_stream(domains.corpus, name, domains.sequence_length, 0, "judged")
+
+
+def judged_loss(proxy: Proxy, domains: Domains, most: int = JUDGED) -> float:
+    """Returns a model's loss on a target's judged text, which nothing else reads, nats per token.
+
+    It is the mean of the target's domains by their shares. Of each the first `most` of its judged
+    sequences are read, which are the same for every seed, or all where it has fewer.
+
+    Raises:
+        DataError: When a domain has none.
+    """
+    length, loss = domains.sequence_length, 0.0
+    with proxy.cost.part("evaluate"):
+        for name, share in domains.validation_shares.items():
+            stream = held_out_stream(domains.corpus, name, length, 0, "judged")
+            read = stream.read(0, min(most, stream.count)).astype(np.int64)
+            loss += share * proxy.evaluate(torch.from_numpy(read).to(domains.device), "evaluate")
+    return loss
 
 
 def fresh_models(
@@ -208,12 +237,11 @@ def fresh_models(
 ) -> dict[str, list[FinishedRun]]:
     """Returns `count` models trained on each mixture, which tell their losses, by its name.
 
-    All mixtures get the same seeds, which no search uses. Finished models are kept, as proxies are;
-    the problem's counter counts them too.
+    They are read on the sequences that `judged_loss` reads. All mixtures get the same seeds, which
+    no search uses. Finished models are kept, as proxies are; the problem's counter counts them too.
     """
-    problem = dataclasses.replace(
-        problem, validation_sequences=JUDGED * problem.validation_sequences
-    )
+    held_out = dict.fromkeys(problem.target, JUDGED)
+    problem = dataclasses.replace(problem, side="judged", held_out=held_out)
     planned = [
         PlannedRun(
             weights={n: w / sum(weights.values()) for n, w in weights.items() if w > 0},
@@ -249,9 +277,10 @@ def run_variants(
 
     Returns:
         The folder of all of them, and by value: weights, their path and its jitter, the cost, which
-        `cost` counts too, the validation losses of the steps, and that of the whole validation set
-        at the end; losses in nats per token. Searches that were finished before are not run again.
+        `cost` counts too, the validation losses of the steps, and the judged loss of the proxy at
+        the end; losses in nats per token. Searches that were finished before are not run again.
     """
+    require_judged(options, corpus)
     folder = begin_run(options, name, resume)
     if resume is None:
         folder.write_config(name, options.as_dict())
@@ -292,14 +321,14 @@ def variant_results(
 ) -> dict[str, Any]:
     """Returns what `run_variants` tells of one search, which it runs in a folder."""
     found = search(options, corpus, path / value, value)
-    means, validation = found.path, domains_of(options, corpus, options.run.seed).validation
+    means, domains = found.path, domains_of(options, corpus, options.run.seed)
     return {
         "weights": found.mixture.as_dict(),
         "trajectory": np.round(means.astype(float), 5).tolist(),
         "jitter_second_half": jitter(means[len(means) // 2 :]),
         "validation_losses": list(found.validation_losses),
         "cost": found.proxy.cost.report(),
-        "validation_loss_of_the_proxy": found.proxy.evaluate(validation, "evaluate"),
+        "validation_loss_of_the_proxy": judged_loss(found.proxy, domains),
     }
 
 

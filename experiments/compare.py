@@ -13,7 +13,6 @@ import numpy as np
 from common import fresh_models, leave, run_main
 from compare_tables import LINEAR, MATCH, standings, standings_table, target_table
 from compare_targets import (
-    HELD_OUT,
     TARGETS,
     Target,
     posed,
@@ -204,9 +203,7 @@ def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -
     """Returns the problem on a corpus; finished proxies lie in the comparison's folder."""
     runs = Path(options.budget.proxy_runs or folder.path / "proxies")
     domains = domains_of(options, corpus, options.run.seed)
-    # One proxy serves every target of the same text.
-    shared = HELD_OUT if set(domains.validation_shares) <= set(HELD_OUT) else ()
-    return problem_of(options, domains, runs, shared)
+    return problem_of(options, domains, runs)
 
 
 if __name__ == "__main__":

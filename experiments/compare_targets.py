@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from common import require_judged
+
 from bydore_pyro.data import TokenStore, cut_store, with_validation_file
 from bydore_pyro.runs import Options, load_domains
 from bydore_pyro.utils import DataError, Tokens
@@ -51,9 +53,6 @@ TARGETS: dict[str, Target] = {
     "several": Target(validation={"docstrings": 1.0, "readmes": 1.0, "json": 1.0}, withheld=True),
     "questions": Target(validation={"questions": 1.0}, file=QUESTIONS),
 }
-# What proxies are evaluated on where the target is among it: one serves several targets then. It
-# names the proxies that are kept: with another domain in it all would be trained again.
-HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
 
 
 def target_named(name: str) -> Target:
@@ -99,11 +98,13 @@ def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
             raise DataError(
                 f"Expected a domain of the data ({', '.join(corpus.names)}), found '{name}'"
             )
+    for target in targets:
+        require_judged(*posed(options, corpus, target))
     return corpus
 
 
 def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore]:
-    """Returns the options and the text on which a target is to be reached.
+    """Returns the options and the text on which a target is to be reached; a file's is parted.
 
     Where text is scarce, methods are told how long the fresh models' run is.
     """
@@ -112,8 +113,10 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
         tokens = Tokens(options.search.steps * options.batch_tokens)
         most = target.scarce * options.run.sequence_length
         corpus = cut_store(corpus, dict.fromkeys(target.validation, most))
-    if target.file is not None and not set(target.validation) <= set(corpus.names):
-        corpus = with_validation_file(corpus, target.file)
+    if target.file is not None:
+        if not set(target.validation) <= set(corpus.names):
+            corpus = with_validation_file(corpus, target.file)
+        corpus = corpus.with_judged(target.validation)
     validation = [f"{domain}={share}" for domain, share in target.validation.items()]
     domains = list(target.domains) if target.domains else options.run.domains
     if target.withheld:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FRESH_SEED, JUDGED, leave, markdown, run_main
+from common import FRESH_SEED, judged_loss, leave, markdown, run_main
 from compare_tables import verdict
 from compare_targets import (
     TARGETS,
@@ -209,7 +209,7 @@ def one_model(
     rule: type[Odm | Ado] | None = None,
     steps: int | None = None,
 ) -> dict[str, Any]:
-    """Trains a model; returns its loss, nats per token, its mixture in the mean, and the rounds.
+    """Trains a model; returns its judged loss, its mixture in the mean, and the rounds.
 
     Args:
         options: Model, batches, target.
@@ -247,11 +247,8 @@ def one_model(
             follower.observe(counts, np.where(counts > 0, summed / np.maximum(counts, 1), np.nan))
         if first is not None and mixture.due(step) and step < steps:
             mixture.measure(proxy.model, step)
-    most = JUDGED * options.run.validation_sequences
-    run = dataclasses.replace(options.run, validation_sequences=most)
-    judge = domains_of(dataclasses.replace(options, run=run), corpus, seed).validation
     return {
-        "loss": proxy.evaluate(judge, "evaluate"),
+        "loss": judged_loss(proxy, domains),
         "average": dict(zip(domains.names, (total / steps).tolist(), strict=True)),
         "rounds": [
             {

@@ -175,11 +175,6 @@ def opened(kind: str, path: Path, vocabulary: int = 280) -> Shard:
     return checked(READERS[kind].read(path), Known(vocabulary=vocabulary, separator=7))
 
 
-def documents_of(tokens: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
-    """Splits a store's array into its documents."""
-    return np.split(np.asarray(tokens), ends[:-1])
-
-
 def documents(dtype: str = "<u2", count: int = 40) -> list[np.ndarray]:
     """Documents of random tokens below 280, each with token 7 at its end."""
     rng = np.random.default_rng(0)

@@ -19,7 +19,8 @@ def test_compare_in_smoke_size(
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
     methods = ("--methods", "uniform", "single", "doremi", "regmix", "fastmix",
                "bydore", "bydore_linear", "bydore_match")  # fmt: skip
-    small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
+    small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--validation_sequences", "16",
+             "--validation_fraction", "0.3")  # fmt: skip
     targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
@@ -42,7 +43,7 @@ def test_compare_in_smoke_size(
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    small = ("--targets", "several", "questions", "--evaluation_sequences", "24", "--budget", "9",
+    small = ("--targets", "several", "questions", "--validation_sequences", "24", "--budget", "9",
              "--domains", "docstrings", "readmes", "json", "python", "licences")  # fmt: skip
     results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
                     "bydore")  # fmt: skip
@@ -77,7 +78,7 @@ def compared(tmp_path: Path, run_here: Run) -> Callable[..., dict]:
     return compare
 
 
-PLAIN = ("--validation_fraction", "0.5", "--evaluation_sequences", "16", "--methods", "uniform",
+PLAIN = ("--validation_fraction", "0.5", "--validation_sequences", "16", "--methods", "uniform",
          "natural", "unimax", "--unimax_epochs", "0.1", "--target_seeds", "1")  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def test_live_in_smoke_size(
     words = dict(zip((*HELD_OUT, "python"), "abcdef", strict=True))
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4")
-    given = ("--targets", "no_docstrings", "--data", str(text))
+    given = ("--targets", "no_docstrings", "--data", str(text), "--validation_fraction", "0.3")
     models = smoke("live", *given, *small)["targets"]["no_docstrings"]["models"]
     assert len(models) == 2
     for one in models:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
+from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.measure.problem import Problem
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
@@ -53,8 +55,36 @@ def write_lines(path: Path, rows: list[dict]) -> Path:
     return path
 
 
+def unparted(store: TokenStore) -> TokenStore:
+    """A store whose held-out text, judged too, is validation text, as it lies in the files."""
+    if not store.judged:
+        return store
+    texts, ends = {}, {}
+    for name in store.names:
+        found = {
+            side: documents_of(
+                getattr(store, side)[name], getattr(store, f"{side}_documents")[name]
+            )
+            for side in ("validation", "judged")
+        }
+        for at, document in enumerate(found["judged"]):
+            found["validation"].insert(3 * at + 2, document)
+        texts[name] = np.concatenate([np.empty(0, store.train[name].dtype), *found["validation"]])
+        ends[name] = np.cumsum([len(document) for document in found["validation"]]).astype(int)
+    judged = dict[str, np.ndarray]()
+    return dataclasses.replace(
+        store, validation=texts, validation_documents=ends, judged=judged, judged_documents=judged
+    )
+
+
+def documents_of(tokens: Tokens, ends: np.ndarray) -> list[np.ndarray]:
+    """The documents of a token array."""
+    return np.split(np.asarray(tokens), ends[:-1]) if len(ends) else []
+
+
 def documents_in(store: TokenStore) -> dict[str, dict[str, list[str]]]:
-    """Decodes a store; returns documents by side and domain."""
+    """Decodes a store; returns documents by side and domain, judged ones as validation."""
+    store = unparted(store)
     tokenizer = Tokenizer.from_file(str(store.tokenizer / "tokenizer.json"))
 
     def decoded(tokens: np.ndarray) -> list[str]:
@@ -75,6 +105,7 @@ def small_plan(data: Path | str, corpus: CorpusConfig | None = None, **rows: str
 
 def ends_in(store: TokenStore, side: str, name: str) -> list[int]:
     """Where the texts of a domain's side end, one after the other, by their end-of-text tokens."""
+    store = unparted(store)
     tokenizer = Tokenizer.from_file(str(store.tokenizer / "tokenizer.json"))
     tokens = (store.train if side == "train" else store.validation)[name]
     return (np.flatnonzero(tokens == tokenizer.token_to_id(END_OF_TEXT)) + 1).tolist()
@@ -128,7 +159,7 @@ def random_store(
             side[name] = np.minimum(found, vocabulary - 1).astype(np.uint16)
     ends = dict.fromkeys(names, np.arange(1, documents + 1) * (tokens // documents))
     index = {"vocabulary": vocabulary, "sha256": "random", "tokenizer_sha256": "none"}
-    return TokenStore(Path(), train, validation, index, ends, ends)
+    return TokenStore(Path(), train, validation, index, ends, ends).with_judged()
 
 
 def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:

@@ -1,8 +1,11 @@
 from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
+from .domains import held_out_stream as held_out_stream
 from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
+from .held_out import HeldOut as HeldOut
+from .held_out import held_out_counts as held_out_counts
 from .names import check_name as check_name
 from .names import domain_of as domain_of
 from .names import side_of as side_of
@@ -24,7 +27,6 @@ from .sources import read_list as read_list
 from .store import END as END
 from .store import FORMAT as FORMAT
 from .store import SPLITS as SPLITS
-from .store import Tokens as Tokens
 from .store import TokenStore as TokenStore
 from .store import WatchedFile as WatchedFile
 from .store import check_needed as check_needed
@@ -41,6 +43,7 @@ from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
 from .tokenizer import vocabulary_of as vocabulary_of
 from .tokens import LazyTokens as LazyTokens
+from .tokens import Tokens as Tokens
 from .tokens import joined as joined
 from .variants import cut_store as cut_store
 from .variants import joined_stores as joined_stores

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.data.store import Tokens, TokenStore, check_needed
+from bydore_pyro.data.held_out import HeldOut, held_out_counts
+from bydore_pyro.data.store import TokenStore, check_needed
+from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils import DataError, listed
 
-__all__ = ["Domains", "Permutation", "SequenceStream", "kept_aside"]
+__all__ = ["Domains", "Permutation", "SequenceStream", "held_out_stream", "kept_aside"]
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
@@ -121,6 +123,24 @@ class SequenceStream:
         return order(rows + part.start)
 
 
+def held_out_stream(
+    store: TokenStore, name: str, length: int, seed: int, side: HeldOut = "validation"
+) -> SequenceStream:
+    """Returns a domain's held-out sequences, in a seed's order; judged ones in one for all seeds.
+
+    Raises:
+        DataError: When it has none.
+    """
+    tokens, judged = getattr(store, side).get(name, ()), side == "judged"
+    if len(tokens) < length:
+        kind = "judged text (every third held-out document)" if judged else "held-out text"
+        raise DataError(
+            f"Expected {kind} of at least {length} tokens in '{name}', found {len(tokens)}"
+        )
+    order = [0 if judged else seed, 3, *name.encode()]
+    return SequenceStream(tokens, length, order, taken=partial(store.taken, side, name))
+
+
 def kept_aside(
     count: int, measured: int, seed: int, name: str
 ) -> tuple[tuple[Permutation, range], tuple[Permutation, range]] | None:
@@ -216,6 +236,7 @@ class Domains:
         taken = partial(self.corpus.taken, "train", name)
         return SequenceStream(tokens, length, seed, choice, taken=taken)
 
+<<<<<<< HEAD
     def _validation_set(
         self, most: int, fewest: int
     ) -> tuple[Tensor, np.ndarray, dict[str, slice]]:
@@ -247,6 +268,15 @@ class Domains:
                 )
             rows, ends = streams[name].rows(0, count), self.corpus.validation_documents[name]
             parts.append(streams[name].sequences(rows))
+=======
+    def _validation_set(self, most: int, fewest: int) -> tuple[Tensor, np.ndarray]:
+        corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
+        parts, documents, before = [], [], 0
+        for name, count in held_out_counts(corpus, shares, length, most, fewest).items():
+            stream = held_out_stream(corpus, name, length, self._seed)
+            rows, ends = stream.rows(0, count), corpus.validation_documents[name]
+            parts.append(stream.sequences(rows))
+>>>>>>> 0b69fd6b0f22d686c78dc8beebe4e334d850d8e3
             documents.append(before + _documents(ends, rows, length))
             before += len(ends)
             first = sum(len(part) for part in parts[:-1])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.store import SPLITS, TokenStore, nothing_counted, selected
+from bydore_pyro.data.store import SIDES, SPLITS, TokenStore, nothing_counted, selected
 from bydore_pyro.data.tokens import joined
 from bydore_pyro.utils import content_hash
 
@@ -117,14 +117,17 @@ def _with_pool(store: TokenStore, pool: str, members: Sequence[str]) -> TokenSto
     """Returns a store with some domains as one domain too; nothing is copied."""
     entries, entry = store.index["domains"], nothing_counted()
     added: dict[str, Any] = {"files": dict(store.files)}
-    for side in SPLITS:
+    for side in SIDES:
         arrays, ends = dict(getattr(store, side)), dict(getattr(store, f"{side}_documents"))
+        if not {*members} <= {*arrays}:  # nothing is judged in a store made by hand
+            continue
         before = np.cumsum([0, *(len(arrays[name]) for name in members)]).tolist()
         moved = [ends[name] + start for name, start in zip(members, before, strict=False)]
         arrays[pool], ends[pool] = joined([arrays[n] for n in members]), np.concatenate(moved)
         added |= {side: arrays, f"{side}_documents": ends}
         files = [file for name in members for file in store.files.get((side, name), [])]
         added["files"][side, pool] = files
+    for side in SPLITS:
         own = [entries[name][side] for name in members]
         entry[side] = {key: sum(one[key] for one in own) for key in entry[side]}
         for key in ("sha256", "ends_sha256"):

@@ -15,6 +15,7 @@ A document is independent of the others as far as the split knows: a whole file 
 out, a row where rows are, a piece where pieces are. Cut because it is long, it is several documents
 of ``NAME.bin`` and still one of ``NAME.ends``.
 
+An open store keeps every third held-out document to judge finished models by (`with_judged`).
 Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
 """
 
@@ -24,24 +25,25 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.utils import DataError, listed, one_line
+from bydore_pyro.data.tokens import Tokens, parted
+from bydore_pyro.utils import DataError, content_hash, listed, one_line
 
 __all__ = [
     "END",
     "FORMAT",
     "INDEX",
+    "SIDES",
     "SPLITS",
     "TokenStore",
-    "Tokens",
     "WatchedFile",
     "check_needed",
     "file_sha256",
@@ -56,20 +58,9 @@ __all__ = [
 FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
+SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
-
-
-class Tokens(Protocol):
-    """A token array ``(N,)``, or an object that is read like one, by slices and positions."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of the tokens, unsigned integers."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, key: Any, /) -> Any: ...
 
 
 class WatchedFile:
@@ -123,10 +114,13 @@ class TokenStore:
     Attributes:
         folder: Where it lies.
         train: Token array of each domain, sorted by name; empty where a domain has none.
-        validation: The held-out ones.
+        validation: The held-out ones, of which targets are made.
         index: What `index.json` holds.
         train_documents: Of each domain, where the independent documents of its token array end.
         validation_documents: Of the held-out ones.
+        judged: Held-out ones by which finished models are judged, read by nothing else; empty where
+            a domain has none.
+        judged_documents: Of these.
         files: What the arrays are mapped from, by side and domain; none where they are not.
         reopen: Opens it again in another process, where its folder does not hold its text.
     """
@@ -137,6 +131,8 @@ class TokenStore:
     index: dict[str, Any] = field(repr=False)
     train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    judged: Mapping[str, Tokens] = field(default_factory=dict)
+    judged_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     files: dict[tuple[str, str], list[WatchedFile]] = field(default_factory=dict, repr=False)
     reopen: Callable[[], TokenStore] | None = field(default=None, repr=False, compare=False)
 
@@ -196,6 +192,27 @@ class TokenStore:
                 f"found {largest} in the {split} text of '{name}'"
             )
         return found
+
+    def with_judged(self, names: Iterable[str] | None = None) -> TokenStore:
+        """Returns a store in which every third held-out document is no longer validation but
+        judged, in domains without judged text; where `names` are given, which changes the hash, in
+        these alone. Nothing is copied."""
+        sides = ("validation", "judged")
+        parts: dict[str, Any] = {
+            part: dict(getattr(self, part))
+            for part in ("files", *sides, *(f"{side}_documents" for side in sides))
+        }
+        wanted = self.names if names is None else names
+        new = [name for name in wanted if not len(self.judged.get(name, ()))]
+        for name in new:
+            both = parted(self.validation[name], self.validation_documents[name])
+            for side, (tokens, ends) in zip(sides, both, strict=True):
+                parts[side][name], parts[f"{side}_documents"][name] = tokens, ends
+            parts["files"]["judged", name] = self.files.get(("validation", name), [])
+        if names is not None and new:
+            sha256 = content_hash([self.sha256, *new])
+            parts["index"] = {**self.index, "sha256": sha256}
+        return replace(self, **parts)
 
     def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
         """Checks that the files, or those of a side and domain, have not changed since they were
@@ -282,7 +299,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         for file in (file for files in store.files.values() for file in files):
             if file_sha256(file.path) != file.sha256:
                 raise DataError(f"Expected what {INDEX} names, found other content in {file.path}")
-    return store
+    return store.with_judged()
 
 
 def _read_index(folder: Path) -> dict[str, Any]:

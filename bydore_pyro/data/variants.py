@@ -14,7 +14,7 @@ import numpy as np
 from bydore_pyro.data.kinds import is_row_file
 from bydore_pyro.data.names import check_name
 from bydore_pyro.data.rows import RowConfig, read_rows
-from bydore_pyro.data.store import END, TokenStore, check_needed, nothing_counted, sha256_of
+from bydore_pyro.data.store import END, SIDES, TokenStore, check_needed, nothing_counted, sha256_of
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.utils import DataError, listed
 
@@ -35,7 +35,7 @@ def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
         )
     domains = dict(sorted((store.index["domains"] | added.index["domains"]).items()))
     sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, store.index["dtype"])
-    parts = ("train", "validation", "train_documents", "validation_documents", "files")
+    parts = ("files", *(part for side in SIDES for part in (side, f"{side}_documents")))
     joined: dict[str, Any] = {
         part: dict(sorted((getattr(store, part) | getattr(added, part)).items())) for part in parts
     }
@@ -58,8 +58,8 @@ def with_validation_file(
     """Returns a store with the rows of a file as one more domain, of held-out text alone.
 
     The file names the domain. Each row is a document, whatever its length; nothing is drawn or cut.
-    Of rows of the same text one is kept, because copies add nothing new. The tokens are held in
-    memory.
+    Of rows of the same text one is kept, because copies add nothing new. None is kept to judge by.
+    The tokens are held in memory.
 
     Raises:
         DataError: When there is no such file, it holds no text or what cannot be read, or its name
@@ -101,7 +101,8 @@ def with_validation_file(
         "ends_sha256": hashlib.sha256(ends.tobytes()).hexdigest(),
     }
     index = {**store.index, "domains": {name: entry}}
-    parts = {name: tokens[:0]}, {name: tokens}, index, {name: ends[:0]}, {name: ends}
+    none, no_ends = {name: tokens[:0]}, {name: ends[:0]}
+    parts = none, {name: tokens}, index, no_ends, {name: ends}, none, no_ends
     return joined_stores(store, TokenStore(store.folder, *parts))
 
 

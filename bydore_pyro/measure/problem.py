@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bydore_pyro.data import Domains, TokenStore, cut_store
+from bydore_pyro.data import Domains, HeldOut, TokenStore, cut_store, held_out_counts
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
 from bydore_pyro.utils import DataError
@@ -40,12 +40,14 @@ class Problem:
         steps: Of a plain training of the proxy.
         batch_sequences: ``B``, sequences in a training batch.
         sequence_length: ``T``, tokens in a sequence.
-        validation_sequences: Most sequences of a domain's held-out text that are read.
+        validation_sequences: Most sequences in the validation set.
         seed: Of models, batches and draws.
         budget: Most FLOPs that a method may spend, as a multiple of a plain training of the proxy.
         runs: Folder of finished proxies; methods share them.
         most: Largest weight of each domain, which proposed mixtures keep; None without limits.
-        held_out: Domains on whose held-out text every proxy is evaluated; the target's if empty.
+        held_out: Most sequences of domains' held-out text on which every proxy is evaluated; when
+            None, those of the validation set.
+        side: Which held-out text that is.
         run_tokens: Length of the run that proxies are to repeat text like, in tokens; None where
             they read text as it is, most of it never.
         cluster: Where proxies are trained, see `bydore_pyro.utils.pieces`; here when None.
@@ -65,7 +67,8 @@ class Problem:
     budget: float
     runs: Path
     most: Mapping[str, float] | None = None
-    held_out: tuple[str, ...] = ()
+    held_out: Mapping[str, int] | None = None
+    side: HeldOut = "validation"
     run_tokens: float | None = None
     cluster: str | None = None
     cost: Cost = field(default_factory=Cost)
@@ -79,6 +82,7 @@ class Problem:
     def _model(self) -> nn.Module:
         return self.build(0)
 
+<<<<<<< HEAD
     @property
     def readable(self) -> tuple[str, ...]:
         """The domains to train on that have held-out text."""
@@ -94,6 +98,16 @@ class Problem:
     def evaluated(self) -> tuple[str, ...]:
         """The domains on whose held-out text every proxy is evaluated."""
         return tuple(dict.fromkeys((*self.held_out, *self.target)))
+=======
+    @cached_property
+    def evaluated(self) -> dict[str, int]:
+        """How many sequences of domains' held-out text every proxy is evaluated on."""
+        length, given = self.sequence_length, self.held_out
+        if given is None:
+            return held_out_counts(self.corpus, self.target, length, self.validation_sequences)
+        texts = getattr(self.corpus, self.side)
+        return {n: min(most, len(texts.get(n, ())) // length) for n, most in given.items()}
+>>>>>>> 0b69fd6b0f22d686c78dc8beebe4e334d850d8e3
 
     @cached_property
     def token_shares(self) -> np.ndarray:
@@ -150,13 +164,7 @@ class Problem:
 
     def evaluation_steps(self) -> float:
         """The cost of one evaluation of a proxy, in training steps (three forward passes each)."""
-        read = sum(
-            min(
-                self.validation_sequences, len(self.corpus.validation[name]) // self.sequence_length
-            )
-            for name in self.evaluated
-        )
-        return read / (3 * self.batch_sequences)
+        return sum(self.evaluated.values()) / (3 * self.batch_sequences)
 
     def steps_for(self, method: str, runs: float, other: float = 0.0) -> int:
         """Returns how many steps each of a method's proxies may take within the budget.

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.data import SequenceStream
+from bydore_pyro.data import HeldOut, held_out_stream
 from bydore_pyro.measure.problem import Problem, by_name
 from bydore_pyro.measure.readings import READ
 from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_when_stopped, train_on_mixture
@@ -34,7 +34,7 @@ from bydore_pyro.utils import (
 __all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_mixtures",
            "train_runs"]  # fmt: skip
 
-FORMAT = "bydore_pyro.proxy_run/3"
+FORMAT = "bydore_pyro.proxy_run/4"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
 
 
@@ -176,25 +176,19 @@ def load_model(
     return proxy
 
 
-def held_out_sequences(problem: Problem, name: str) -> Tensor:
-    """Returns a domain's held-out sequences ``(N, T)``, the same for every seed.
+def held_out_sequences(
+    problem: Problem, name: str, count: int, side: HeldOut = "validation"
+) -> Tensor:
+    """Returns the first of a domain's held-out sequences ``(count, T)``: those of the validation
+    set of the problem's seed, or judged ones, which are the same for every seed.
 
     Raises:
         DataError: When it has none.
     """
-    stream = SequenceStream(
-        problem.corpus.validation[name],
-        problem.sequence_length,
-        [0, 3, *name.encode()],
-        taken=partial(problem.corpus.taken, "validation", name),
-    )
-    count = min(stream.count, problem.validation_sequences)
-    if not count:
-        raise DataError(
-            f"Expected held-out text of at least {problem.sequence_length} tokens in '{name}', "
-            f"found {len(problem.corpus.validation[name])}"
-        )
-    return torch.from_numpy(stream.read(0, count).astype(np.int64)).to(problem.device)
+    length, seed = problem.sequence_length, problem.seed
+    stream = held_out_stream(problem.corpus, name, length, seed, side)
+    found = stream.read(0, min(count, stream.count))
+    return torch.from_numpy(found.astype(np.int64)).to(problem.device)
 
 
 def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
@@ -210,7 +204,7 @@ def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
         "model": problem.model_config,
         "proxy": proxy,
         "batch": [problem.batch_sequences, problem.sequence_length],
-        "held_out": [problem.validation_sequences, *problem.evaluated],
+        "held_out": [problem.side, problem.seed, *problem.evaluated.items()],
         "run": own,
     }
 
@@ -241,8 +235,10 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
             check()
     with proxy.cost.part("evaluate"):
         losses = {
-            name: proxy.evaluate_tokens(held_out_sequences(problem, name), "evaluate").cpu()
-            for name in problem.evaluated
+            name: proxy.evaluate_tokens(
+                held_out_sequences(problem, name, count, problem.side), "evaluate"
+            ).cpu()
+            for name, count in problem.evaluated.items()
         }
     means = {name: values.mean().item() for name, values in losses.items()}
     for name, mean in means.items():

@@ -63,11 +63,6 @@ class BudgetConfig(Checked):
     proxy_runs: str | None = option(
         None, "Folder of finished proxies, which methods share. Default: a folder in --out."
     )
-    evaluation_sequences: int = option(
-        64,
-        "Maximum number of held-out sequences per domain on which a finished proxy is evaluated.",
-        least=16,
-    )
     proxies_repeat: bool = option(
         False,
         f"Proxies of {', '.join(REPEATING)} repeat text as often as a run of --target_tokens "
@@ -100,16 +95,12 @@ class MethodOptions(Options):
         return self.run_tokens
 
 
-def problem_of(
-    options: MethodOptions, domains: Domains, runs: Path, held_out: tuple[str, ...] = ()
-) -> Problem:
+def problem_of(options: MethodOptions, domains: Domains, runs: Path) -> Problem:
     """Returns the problem that options pose. Its finished proxies lie in the folder `runs`; they
-    are evaluated on held-out text of `held_out` beside the target's."""
+    are evaluated on the validation set, all of which a search reads too."""
     return dataclasses.replace(
         plain_problem(options, domains, runs),
-        validation_sequences=options.budget.evaluation_sequences,
         budget=options.budget.budget,
-        held_out=held_out,
         run_tokens=options.repeated_tokens,
     )
 

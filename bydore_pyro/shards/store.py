@@ -150,7 +150,7 @@ def open_shards(
     shards, total = sum(map(len, found.values())), sum(map(len, arrays))
     progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
     _tell(notes, given, known.separator)
-    return store
+    return store.with_judged()
 
 
 def _known(folder: Path, config: TokenizerConfig) -> Known:

@@ -10,7 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tiny import documents_in, ends_in, folder_content, small_plan, write_corpus, write_lines
+from tiny import (
+    documents_in,
+    ends_in,
+    folder_content,
+    small_plan,
+    unparted,
+    write_corpus,
+    write_lines,
+)
 
 from bydore_pyro.data.build import RECORD, Build
 from bydore_pyro.data.documents import CorpusConfig, SourceFile
@@ -51,7 +59,7 @@ def records(patch: pytest.MonkeyPatch, batch: int, seconds: float = 0.0) -> None
 
 def check_ends(store: TokenStore) -> None:
     """The ends of the cut rows and files, by the texts themselves."""
-    found = documents_in(store)
+    found, store = documents_in(store), unparted(store)
     for side, ends in (
         ("train", store.train_documents),
         ("validation", store.validation_documents),
@@ -92,7 +100,7 @@ def test_a_duplicate_does_not_move_an_end(tmp_path: Path, monkeypatch: pytest.Mo
         store = prepare(small_plan(tmp_path / split, config), tmp_path / f"out {split}")
         assert documents_in(store)[split]["x"] == [a, b, c, d]
         every = ends_in(store, split, "x")
-        ends = store.train_documents if split == "train" else store.validation_documents
+        ends = getattr(unparted(store), f"{split}_documents")
         assert ends["x"].tolist() == [every[1], every[2], every[3]]
         assert store.index["domains"]["x"][split]["independent_documents"] == 3
 

@@ -93,7 +93,7 @@ def test_validation_shares(corpus: TokenStore) -> None:
     assert domains.train_batch({"birds": 4}).shape == (4, 16), "for the comparison alone"
     rows = [tuple(r) for r in domains.validation.tolist()]
     assert len(set(rows)) == len(rows)
-    held_out = corpus.validation["birds"]
+    held_out = np.asarray(corpus.validation["birds"])
     own = {tuple(r) for r in held_out[: len(held_out) // 16 * 16].reshape(-1, 16).tolist()}
     assert sum(r in own for r in rows) == 2 * len(rows) // 3
     assert len({tuple(r) for r in domains.validation_batch(10).tolist()}) == 10
@@ -161,7 +161,7 @@ def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
     numbers = domains.validation_documents
     assert len(numbers) == len(domains.validation)
     of_birds = len(corpus.validation_documents["birds"])
-    held_out = {name: corpus.validation[name].tobytes() for name in ("birds", "greek")}
+    held_out = {name: np.asarray(corpus.validation[name]).tobytes() for name in ("birds", "greek")}
     for sequence, number in zip(domains.validation.numpy(), numbers, strict=True):
         name = "birds" if number < of_birds else "greek"
         tokens = sequence.astype(corpus.validation[name].dtype).tobytes()

@@ -40,7 +40,7 @@ from bydore_pyro.data.preparation import (
     tell_idle,
 )
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.store import FORMAT, TokenStore
+from bydore_pyro.data.store import FORMAT, SIDES, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.folders import FolderLock
@@ -116,7 +116,7 @@ def test_a_sample_holds_the_tokens_asked_for_and_tells_how_many_there_are(
     assert store.names == ("large", "lines", "packed", "small", "table")
     for name in store.names:
         assert whole.in_all(name) is None
-        tokens = len(store.train[name]) + len(store.validation[name])
+        tokens = sum(len(getattr(store, side)[name]) for side in SIDES)
         if name == "small":
             assert store.in_all(name) is None
             assert store.size(name) == len(store.train[name]) == len(whole.train[name])
@@ -137,7 +137,7 @@ def test_a_sample_of_domains_that_rows_name(kinds: Path, tmp_path: Path) -> None
     (tmp_path / "bytes").rename(kinds / "bytes")
     whole = prepare(sampled(data, None, domain_column="kind"), tmp_path / "whole")
     store = prepare(sampled(data, 50_000, domain_column="kind"), tmp_path / "out")
-    tokens = [len(store.train[name]) + len(store.validation[name]) for name in "ab"]
+    tokens = [len(getattr(store, side)[name]) for side in SIDES for name in "ab"]
     assert sum(tokens) == pytest.approx(50_000, rel=0.06)
     for name in "ab":
         found = store.in_all(name)

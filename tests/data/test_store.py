@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import ends_in
+from tiny import ends_in, unparted
 
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.store import (
     END,
     FORMAT,
     INDEX,
-    Tokens,
     TokenStore,
     WatchedFile,
     check_needed,
@@ -30,6 +29,7 @@ from bydore_pyro.data.store import (
     stored_as,
 )
 from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils.errors import DataError
 
 
@@ -69,8 +69,9 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
         for name in store.names:
             assert ends[name].dtype == END == np.int64
             assert not ends[name].flags.writeable
-            assert ends[name].tolist() == ends_in(store, side, name), "none is cut"
-            assert len(ends[name]) == store.index["domains"][name][side]["independent_documents"]
+            every = getattr(unparted(store), f"{side}_documents")[name]
+            assert every.tolist() == ends_in(store, side, name), "none is cut"
+            assert len(every) == store.index["domains"][name][side]["independent_documents"]
     assert set(entry) == {*nothing_counted()["train"], "sha256", "ends_sha256"}
     assert store.sha256 == sha256_of(store.index["domains"], store.tokenizer_sha256, 280, "<u2")
     assert store.tokenizer_sha256 == tokenizer_sha256(store.tokenizer)

@@ -50,8 +50,8 @@ def test_text_for_proxies_that_repeat_as_the_run_does(problem: Problem) -> None:
 
 
 def test_natural_shares_and_evaluated_domains(corpus: TokenStore, tmp_path: Path) -> None:
-    problem = make_problem(corpus, tmp_path, held_out=("greek", "birds"))
-    assert problem.evaluated == ("greek", "birds")
+    problem = make_problem(corpus, tmp_path, held_out={"greek": 5, "birds": 10**6})
+    assert problem.evaluated == {"greek": 5, "birds": len(corpus.validation["birds"]) // 32}
     tokens = [len(corpus.train[name]) for name in corpus.names]
     np.testing.assert_allclose(problem.token_shares, np.array(tokens) / sum(tokens))
     assert problem.domains(3).names == corpus.names

@@ -37,7 +37,7 @@ def test_a_run_is_a_proxy_trained_on_its_weights(problem: Problem) -> None:
     assert isinstance(run, FinishedRun)
     proxy = Proxy(Bigram(problem.corpus.vocabulary, 3), problem.proxy, decay_steps=10)
     list(train_on_mixture(problem.domains(3), proxy, {"birds": 1.0}, 10, 8, seed=3))
-    held_out = held_out_sequences(problem, "birds")
+    held_out = held_out_sequences(problem, "birds", 32)
     assert run.losses == {"birds": pytest.approx(proxy.evaluate(held_out, "evaluate"), rel=1e-6)}
     assert torch.equal(load_model(problem, run, 3).model.table, proxy.model.table)
     kept = run.token_losses()["birds"]
@@ -54,15 +54,17 @@ def test_finished_runs_are_shared_and_charged_to_each(corpus: TokenStore, tmp_pa
     assert after == [*before, before[0]], "equal ones are one, and charged once"
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("tree.json")} == stamps
     assert second.cost.report() == first.cost.report()
-    assert (
-        first.cost.report()["tokens"] == 2 * (10 * 8 + len(held_out_sequences(first, "birds"))) * 32
-    )
+    assert first.cost.report()["tokens"] == 2 * (10 * 8 + first.evaluated["birds"]) * 32
 
 
 def test_what_a_result_depends_on_tells_runs_apart(corpus: TokenStore, tmp_path: Path) -> None:
     problem = make_problem(corpus, tmp_path)
     train_runs(problem, [planned("birds")], "x")
-    for other in ({"batch_sequences": 4}, {"held_out": ("greek",)}, {"validation_sequences": 16}):
+    for other in (
+        {"batch_sequences": 4},
+        {"held_out": {"greek": 32}},
+        {"validation_sequences": 16},
+    ):
         count = len(list(tmp_path.iterdir()))
         train_runs(make_problem(corpus, tmp_path, **other), [planned("birds")], "x")
         assert len(list(tmp_path.iterdir())) == count + 1
@@ -187,7 +189,9 @@ def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
     def broken_elsewhere(seed: int) -> Bigram:
         model = Bigram(corpus.vocabulary)
         with torch.no_grad():
-            model.table[torch.tensor(corpus.validation["greek"][:64].astype(int))] = float("nan")
+            model.table[torch.tensor(np.asarray(corpus.validation["greek"][:64], int))] = float(
+                "nan"
+            )
         return model
 
     problem = make_problem(corpus, tmp_path, build=broken_elsewhere, target={"greek": 1.0})
@@ -195,4 +199,4 @@ def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
         train_runs(problem, [planned("digits")], "x")
     long = make_problem(corpus, tmp_path, sequence_length=10**6)
     with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
-        held_out_sequences(long, "birds")
+        held_out_sequences(long, "birds", 1)

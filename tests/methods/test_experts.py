@@ -28,7 +28,8 @@ def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:
 
 def test_the_texts_of_a_domain_share_it_evenly(corpus: TokenStore, tmp_path: Path) -> None:
     target = {"birds": 1.0, "digits": 3.0}
-    problem = make_problem(corpus, tmp_path, target=target, validation_sequences=16)
+    held_out = dict.fromkeys(target, 16)
+    problem = make_problem(corpus, tmp_path, target=target, held_out=held_out)
     losses, shares = expert_losses(problem, 1, "x")
     assert losses.shape[:2] == (4, 32)
     np.testing.assert_allclose(shares, [1 / 64] * 16 + [3 / 64] * 16)

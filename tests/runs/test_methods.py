@@ -76,8 +76,12 @@ def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:
     options = options_for(text, "--seed", "5")
     domains = domains_of(options, load_domains(options).corpus, 5)
     assert isinstance(domains.corpus, TokenStore)
-    problem = problem_of(options, domains, tmp_path, ("b",))
-    assert (problem.seed, problem.steps, problem.evaluated) == (5, 6, ("b", "a"))
+    problem = problem_of(options, domains, tmp_path)
+    assert (problem.seed, problem.steps, problem.evaluated) == (
+        5,
+        6,
+        {"a": len(domains.validation)},
+    )
     assert (problem.sequence_length, problem.batch_sequences) == (32, 8)
     assert problem.run_tokens is None, "proxies are given all text"
     repeating = options_for(text, "--proxies_repeat", "--target_tokens", "9e4")

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from mutations import under_mutations
-from shard_writers import EVERY, WRITERS, documents_of
-from tiny import write_byte_tokenizer
+from shard_writers import EVERY, WRITERS
+from tiny import documents_of, write_byte_tokenizer
 
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.shards import store as shard_store

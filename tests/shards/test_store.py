@@ -17,14 +17,14 @@ import pytest
 import torch
 import xarray
 from quick import PROXY
-from shard_writers import EVERY, WRITERS, documents_of
-from tiny import row, write_lines
+from shard_writers import EVERY, WRITERS
+from tiny import documents_of, row, unparted, write_lines
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.data.store import SIDES, TokenStore, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
 from bydore_pyro.data.variants import cut_store, with_validation_file
 from bydore_pyro.runs.domains import load_domains
@@ -40,7 +40,7 @@ END = 0
 
 def write_shards(store: Path, folder: Path, kind: str, shards: int = 2) -> Path:
     """A folder a domain, each with folders of its sides, which hold so many shards."""
-    opened = open_store(store)
+    opened = unparted(open_store(store))
     for name in opened.names:
         for side in ("train", "validation"):
             ends = getattr(opened, f"{side}_documents")[name]
@@ -70,10 +70,10 @@ def test_shards_hold_what_the_store_holds(kind: str, store: Path, tmp_path: Path
     assert found.names == own.names
     assert found.tokenizer_sha256 == own.tokenizer_sha256
     assert found.vocabulary == own.vocabulary
-    for part in ("train", "validation", "train_documents", "validation_documents"):
+    for part in (part for side in SIDES for part in (side, f"{side}_documents")):
         for name in own.names:
             of_own, of_found = getattr(own, part)[name], getattr(found, part)[name]
-            np.testing.assert_array_equal(np.asarray(of_found), of_own)
+            np.testing.assert_array_equal(np.asarray(of_found), np.asarray(of_own))
     for side in ("train", "validation"):
         entry = found.index["domains"]["a"][side]
         for key in ("tokens", "documents", "independent_documents"):
@@ -123,7 +123,7 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
     for name in "abc":
         (whole / name / "validation").rename(whole / name / "more")
     told = "held out, as no shards are: the last documents: a, b, c"
-    found = opened(f"nanotron:{whole}", store, tmp_path, told)
+    found = unparted(opened(f"nanotron:{whole}", store, tmp_path, told))
     for name in "abc":
         train, held_out = found.train[name], found.validation[name]
         ends = found.train_documents[name], found.validation_documents[name]
@@ -142,7 +142,7 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
         progress=lambda line: None,
     )
     assert half.sha256 != found.sha256
-    assert 0.4 < len(half.validation["a"]) / size < 0.6
+    assert 0.4 < len(unparted(half).validation["a"]) / size < 0.6
 
 
 def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_tokens_that_are_met_later_are_checked_too(store: Path, tmp_path: Path) 
 
 
 def tokens_in(store: TokenStore) -> dict[str, int]:
-    return {name: len(store.train[name]) + len(store.validation[name]) for name in store.names}
+    return {name: sum(len(getattr(store, side)[name]) for side in SIDES) for name in store.names}
 
 
 def named(path: Path, name: str) -> Path:
@@ -255,7 +255,8 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     line = f"documents end where end-of-text stands ({END}): a, b, c"
     found = opened(f"litpkds:{folder}/train_*_*", store, tmp_path, line, f"{3 * size:,}")
     assert tokens_in(found) == {name: len(own.train[name]) for name in own.names}
-    held_out = np.asarray(found.validation["a"])
+    found = unparted(found)
+    held_out = found.validation["a"]
     assert 0.05 < len(held_out) / size <= 0.1
     assert (held_out == END).mean() < 0.1
     ends = [len(found.train_documents["a"]), len(found.validation_documents["a"])]
@@ -284,7 +285,7 @@ def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path:
     asked = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=270)
     again = open_shards(data, None, asked, cache=tmp_path, progress=lines.append)
     assert not any("by position" in line or "warning" in line for line in lines)
-    count = len(again.train_documents["a"]) + len(again.validation_documents["a"])
+    count = sum(len(getattr(again, f"{side}_documents")["a"]) for side in SIDES)
     assert count >= len(own.train_documents["a"])
     with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path, progress=print)
@@ -310,7 +311,9 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
         (folder / name / "train").rename(folder / name / train)
         (folder / name / "validation").rename(folder / name / held_out)
     found = opened(f"mds:{folder}", store, tmp_path)
-    np.testing.assert_array_equal(np.asarray(found.validation["a"]), own.validation["a"])
+    np.testing.assert_array_equal(
+        np.asarray(found.validation["a"]), np.asarray(own.validation["a"])
+    )
     assert len(found.train["a"]) == len(own.train["a"])
 
 
@@ -352,7 +355,9 @@ def test_nothing_is_read_twice(
     found = opened(f"{kind}:{folder}", store, tmp_path, line)
     for name in own.names:
         np.testing.assert_array_equal(np.asarray(found.train[name]), own.train[name])
-        np.testing.assert_array_equal(np.asarray(found.validation[name]), own.validation[name])
+        np.testing.assert_array_equal(
+            np.asarray(found.validation[name]), np.asarray(own.validation[name])
+        )
 
 
 def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
@@ -422,7 +427,9 @@ def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
 def test_a_pattern_may_name_folders_of_any_depth(store: Path, tmp_path: Path) -> None:
     folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
     found = opened(f"dolma:{folder}/*/**/*.npy", store, tmp_path, "3 domains, 12 shards")
-    np.testing.assert_array_equal(np.asarray(found.validation["c"]), own.validation["c"])
+    np.testing.assert_array_equal(
+        np.asarray(found.validation["c"]), np.asarray(own.validation["c"])
+    )
     deep = opened(f"dolma:{folder.parent}/**/part-*.npy", store, tmp_path, "3 domains, 12 shards")
     assert deep.names == ("shards/a", "shards/b", "shards/c")
 
