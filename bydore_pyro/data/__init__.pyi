@@ -36,6 +36,7 @@ from .store import selected as selected
 from .store import sha256_of as sha256_of
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
+from .tokenizer import other_token as other_token
 from .tokenizer import pad_token as pad_token
 from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from bydore_pyro.proxy import load_weights
 from bydore_pyro.utils import (
     Checked,
     DataError,
@@ -83,18 +83,14 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     Raises:
         DataError: When one of the three is missing, cannot be read or does not fit the others.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    place, safely = device_named(device), {"local_files_only": True, "trust_remote_code": False}
+    place = device_named(device)
     with _expecting("Expected a model's folder (a training leaves it in model)", folder), _quiet():
-        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
-        model, loaded = AutoModelForCausalLM.from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True, **safely
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
         )
-        if loaded["missing_keys"]:
-            raise ValueError(f"no weights for {sorted(loaded['missing_keys'])[0]}")
-        if broken := [n for n, p in model.named_parameters() if not torch.isfinite(p).all()]:
-            raise ValueError(f"NaN or infinity in {broken[0]}")
+        model = load_weights(folder, local_files_only=True)
         if len(tokenizer) > (size := model.config.vocab_size):
             raise ValueError(f"{size} tokens, fewer than the tokenizer's {len(tokenizer)}")
     return model.to(place), tokenizer
