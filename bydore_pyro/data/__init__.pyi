@@ -3,6 +3,7 @@ from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
 from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
+from .kinds import is_row_file as is_row_file
 from .names import check_name as check_name
 from .names import domain_of as domain_of
 from .names import side_of as side_of
@@ -17,6 +18,7 @@ from .preparation import load_tokens as load_tokens
 from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
 from .rows import RowConfig as RowConfig
+from .rows import read_rows as read_rows
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE
 from .sources import files_below as files_below
