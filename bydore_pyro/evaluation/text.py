@@ -58,17 +58,16 @@ def read_documents(
     """
     begin = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if not tokenizer.is_fast or begin is None:
-        found = "no such token" if tokenizer.is_fast else "none"
         raise DataError(
             "Expected a tokenizer.json beside the model, with a token that begins or ends a text, "
-            f"found {found}"
+            f"found {'no such token' if tokenizer.is_fast else 'none'}"
         )
     backend = copy.deepcopy(tokenizer.backend_tokenizer)
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True
     most = min(LONGEST, getattr(model.config, "max_position_embeddings", None) or LONGEST) - 1
-    found = []
+    found: list[Document] = []
     rows = islice(read_rows(path, RowConfig(text_column=column)), limit)
     while texts := [(row.number, row.text or "") for row in islice(rows, AT_ONCE)]:
         encoded = backend.encode_batch([text for _, text in texts], add_special_tokens=False)
