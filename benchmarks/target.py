@@ -110,7 +110,7 @@ def measure(options: BenchmarkOptions) -> tuple[dict[str, Any], list[float]]:
 
     class Clock(TrainerCallback):
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            if config.device == "cuda":
+            if config.on_gpu:
                 torch.cuda.synchronize()
             ends.append(time.perf_counter())
 

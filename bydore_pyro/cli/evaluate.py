@@ -1,4 +1,4 @@
-"""``bydore evaluate``: a trained model's scores on benchmarks."""
+"""``bydore evaluate``: a trained model's scores on benchmarks, and its loss on any text."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class EvaluateOptions:
 
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
-    """Scores a trained model on benchmarks. DIR holds the model as transformers saves it, with its
-    tokenizer. Each finished task is saved; the same command continues an evaluation that was
-    stopped."""
+    """Scores a trained model on benchmarks, and measures its loss on text. DIR holds the model as
+    transformers saves it, with its tokenizer. Each finished task is saved; the same command
+    continues an evaluation that was stopped."""
     first, given = with_subject(arguments, "the folder of a model first")
     about, called, folder = evaluate_command.__doc__ or "", f"{NAME} DIR", Path(first)
     options = parse_options(given, NAME, about, EvaluateOptions, common=COMMON, called=called)
@@ -65,9 +65,26 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
         tasks = _evaluate(folder, out, options.evaluation)
-    for name, result in {**tasks, f"average of {len(tasks)}": average_of(tasks)}.items():
-        print(f"{name:<14}{result['score']:6.2f} ± {result['standard_error']:.2f}")
+    average = average_of(tasks)
+    mean = {f"average of {sum('score' in one for one in tasks.values())}": average}
+    told = {**tasks, **(mean if average else {})}
+    width = max(14, 1 + max(map(len, told)))
+    for name, result in told.items():
+        print(f"{name:<{width}}{_as_text(result)}")
     print(f"\nIn {out}.")
+
+
+def _as_text(result: Mapping[str, Any]) -> str:
+    """Returns the score of a benchmark, or the loss on a text, with its error."""
+    if "score" in result:
+        return f"{result['score']:6.2f} ± {result['standard_error']:.2f}"
+    parts = []
+    for unit in ("token", "byte"):
+        name = f"loss_nats_per_{unit}"
+        error = result[f"{name}_standard_error"]
+        sure = "" if error is None else f" ± {error:.4f}"
+        parts.append(f"{result[name]:.4f}{sure} nats per {unit}")
+    return ", ".join(parts)
 
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
@@ -77,6 +94,7 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
     data = Path(config.data_dir) if config.data_dir else None
     identity = {
         "model_sha256": _sha256(p for p in folder.glob("*") if MODEL_FILE.fullmatch(p.name)),
+        "text_sha256": _sha256(map(Path, config.files)) if config.files else None,
         "data_sha256": data and _sha256(p for n in config.names for p in data.glob(f"{n}/*")),
         "config": dataclasses.asdict(config),
     }
@@ -93,7 +111,9 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
     def keep(tasks: dict[str, Any]) -> None:
         write(unfinished, tasks)
         label, result = list(tasks.items())[-1]
-        tell(f"{label}: {result['metric']} {result['score']:.2f}")
+        scored = "score" in result
+        found = f"{result['metric']} {result['score']:.2f}" if scored else _as_text(result)
+        tell(f"{label}: {found}")
 
     model, tokenizer = load_model(folder, config.device)
     tasks = evaluate_model(model, tokenizer, config, before.get("tasks"), keep)

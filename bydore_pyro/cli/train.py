@@ -203,7 +203,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             config,
             given.live_share,
             **({} if given.live_level is None else {"level": given.live_level}),
-            parallel=Parallel(cpu=config.device == "cpu"),
+            parallel=Parallel(cpu=not config.on_gpu),
         )
     metrics = train_target(
         model_source(given.model),
@@ -233,16 +233,28 @@ def _store_of(given: TrainConfig) -> TokenStore:
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:
     """Returns the results of a training as text."""
-    tokens = metrics["tokens_by_domain"]
+    held_out = metrics["held_out_loss_nats_per_token"]
+    tokens = {**dict.fromkeys(held_out, 0), **metrics["tokens_by_domain"]}
     width = max(6, *map(len, tokens))
-    lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs"]
+    lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs  held-out loss"]
     for name in sorted(tokens, key=lambda name: -tokens[name]):
+        loss = f"{held_out[name]:.4f}" if name in held_out else "-"
         lines.append(
             f"{name:<{width}}  {tokens[name]:>17,}  {tokens[name] / metrics['tokens']:6.4f}  "
-            f"{metrics['epochs'][name]:6.2f}"
+            f"{metrics['epochs'].get(name, 0.0):6.2f}  {loss:>13}"
+        )
+    if held_out:
+        most = max(metrics["held_out_sequences"].values())
+        lines.append(
+            f"\nheld-out losses in nats per token, each on at most {most} held-out sequences"
+        )
+    if metrics["target_loss_nats_per_token"] is not None:
+        lines.append(
+            f"loss on the target {metrics['target_loss_nats_per_token']:.4f} nats per token, on "
+            f"{metrics['target_sequences']} held-out sequences"
         )
     if metrics["final_loss"] is not None:
-        lines.append(f"\nlast training loss {metrics['final_loss']:.4f} nats per token")
+        lines.append(f"last training loss {metrics['final_loss']:.4f} nats per token")
     lines.append(
         f"{metrics['tokens']:,} tokens; {metrics['tokens_per_second']:,.0f} a second in "
         f"{metrics['seconds']:.0f} s\nIn {model}: the model and its tokenizer, for from_pretrained."

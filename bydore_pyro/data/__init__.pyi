@@ -4,8 +4,12 @@ from .domains import SequenceStream as SequenceStream
 from .domains import held_out_stream as held_out_stream
 from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
+<<<<<<< HEAD
 from .held_out import HeldOut as HeldOut
 from .held_out import held_out_counts as held_out_counts
+=======
+from .kinds import is_row_file as is_row_file
+>>>>>>> fca10d0d7d89b2b453f45c22dc90846a12b0ecc2
 from .names import check_name as check_name
 from .names import domain_of as domain_of
 from .names import side_of as side_of
@@ -20,6 +24,7 @@ from .preparation import load_tokens as load_tokens
 from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
 from .rows import RowConfig as RowConfig
+from .rows import read_rows as read_rows
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE
 from .sources import files_below as files_below
@@ -38,6 +43,7 @@ from .store import selected as selected
 from .store import sha256_of as sha256_of
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
+from .tokenizer import other_token as other_token
 from .tokenizer import pad_token as pad_token
 from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256

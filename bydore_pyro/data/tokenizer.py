@@ -39,6 +39,7 @@ __all__ = [
     "encode",
     "encoding",
     "load_encoder",
+    "other_token",
     "pad_token",
     "save_tokenizer",
     "tokenizer_sha256",
@@ -162,6 +163,25 @@ def vocabulary_of(tokenizer: Tokenizer) -> int:
 def tokenizer_sha256(folder: Path) -> str:
     """Returns the hash of the tokenizer's file: two with the same hash give the same tokens."""
     return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
+
+
+def other_token(folder: Path, other: Path) -> str | None:
+    """Returns a token of a tokenizer that another one does not know by the same number, None where
+    it knows them all. The other may have further tokens.
+
+    Raises:
+        DataError: When a folder holds no tokenizer that can be read.
+    """
+    from tokenizers import Tokenizer
+
+    try:
+        own, known = (
+            Tokenizer.from_file(str(place / FILE)).get_vocab(with_added_tokens=True)
+            for place in (folder, other)
+        )
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise DataError(f"Expected tokenizers in {folder} and {other}, found: {error}") from None
+    return next((token for token, number in own.items() if known.get(token) != number), None)
 
 
 def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encoded:

@@ -1,4 +1,4 @@
-"""A trained model's scores on 13 benchmarks, by lm-eval."""
+"""A trained model's scores on 13 benchmarks, by lm-eval, and its loss on any text."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Scores of a language model on the paper's 13 benchmarks, by lm-eval in this process."""
+"""Scores of a language model on the paper's 13 benchmarks, by lm-eval, and its loss on text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from bydore_pyro.data import is_row_file
+from bydore_pyro.evaluation.text import read_documents, text_loss
+from bydore_pyro.proxy import load_weights
 from bydore_pyro.utils import (
     Checked,
     DataError,
@@ -52,11 +54,18 @@ PILE13 = {
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Checked):
-    """Which benchmarks a model is scored on, and how."""
+    """What a model is scored on, and how.
+
+    Raises:
+        ValueError: When a task is neither a benchmark nor called like a file of rows.
+    """
 
     tasks: list[str] = option(
-        ["pile13"], "'pile13' (the paper's 13 benchmarks), or some.", choices=("pile13", *PILE13)
+        ["pile13"],
+        "'pile13' (the paper's 13 benchmarks), some by name, or files of rows (FILE.jsonl) on whose"
+        " text the loss is measured.",
     )
+    text_column: str = option("text", "Column of the text in files of rows.")
     data_dir: str | None = option(
         None,
         "Folder with TASK/SPLIT.jsonl or .parquet, also as SPLIT-00000-of-00001.parquet, with the "
@@ -67,14 +76,37 @@ class EvaluationConfig(Checked):
     num_fewshot: list[int] = option(
         [*range(6)], "Numbers of examples before the question; a score is their mean.", least=0
     )
-    limit: int | None = option(None, "Score so many first questions. Default: all.", least=1)
+    limit: int | None = option(
+        None, "Score so many first questions or rows. Default: all.", least=1
+    )
     batch_size: int = option(16, "Sequences in a batch.", least=1)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = ("pile13", *PILE13)
+        for task in self._each:
+            if task not in known and not is_row_file(Path(task)):
+                raise ValueError(
+                    f"Expected tasks one of {', '.join(map(repr, known))}, or a file of rows "
+                    f"(.jsonl, .parquet), actual {task!r}"
+                )
+
+    @property
+    def _each(self) -> list[str]:
+        """The tasks; like lm-eval's they may be joined by commas."""
+        split = ([one] if Path(one).exists() else one.split(",") for one in self.tasks)
+        return [task for tasks in split for task in tasks]
+
     @property
     def names(self) -> list[str]:
-        """lm-eval's names of the tasks."""
-        return [name for name in PILE13 if name in self.tasks or "pile13" in self.tasks]
+        """lm-eval's names of the benchmarks."""
+        return [name for name in PILE13 if name in self._each or "pile13" in self._each]
+
+    @property
+    def files(self) -> list[str]:
+        """The files of rows, each once."""
+        return [task for task in dict.fromkeys(self._each) if is_row_file(Path(task))]
 
 
 def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
@@ -83,18 +115,14 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     Raises:
         DataError: When one of the three is missing, cannot be read or does not fit the others.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    place, safely = device_named(device), {"local_files_only": True, "trust_remote_code": False}
+    place = device_named(device)
     with _expecting("Expected a model's folder (a training leaves it in model)", folder), _quiet():
-        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
-        model, loaded = AutoModelForCausalLM.from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True, **safely
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
         )
-        if loaded["missing_keys"]:
-            raise ValueError(f"no weights for {sorted(loaded['missing_keys'])[0]}")
-        if broken := [n for n, p in model.named_parameters() if not torch.isfinite(p).all()]:
-            raise ValueError(f"NaN or infinity in {broken[0]}")
+        model = load_weights(folder, local_files_only=True)
         if len(tokenizer) > (size := model.config.vocab_size):
             raise ValueError(f"{size} tokens, fewer than the tokenizer's {len(tokenizer)}")
     return model.to(place), tokenizer
@@ -107,10 +135,11 @@ def evaluate_model(
     kept: Mapping[str, Mapping[str, Any]] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
 ) -> dict[str, Any]:
-    """Scores a model on benchmarks, after checking all tasks and their questions.
+    """Scores a model on benchmarks and files of text, after checking all tasks and what they hold.
 
-    There is a run for each number of examples. A score is the mean over questions of the share of
-    runs that answer it correctly; its standard error is of this mean, as runs are not independent.
+    Of a benchmark there is a run for each number of examples. A score is the mean over questions of
+    the share of runs that answer it correctly; its standard error is of this mean, as runs are not
+    independent.
 
     Args:
         model, tokenizer: Of transformers; the model is causal, and on its device.
@@ -121,7 +150,8 @@ def evaluate_model(
     Returns:
         By the paper's name of a task: `task` (lm-eval's name), `score` and `standard_error` in
         percent, `metric` (`acc_norm` where lm-eval has it, else `acc`: RegMix's rule),
-        `questions`, `seed`, and `runs`, the score in percent by number of examples.
+        `questions`, `seed`, and `runs`, the score in percent by number of examples. By file, what
+        `text_loss` returns.
 
     Raises:
         DataError: When lm-eval is not installed, or data is not there or not what it must be.
@@ -129,16 +159,25 @@ def evaluate_model(
     References:
         RegMix (arXiv 2407.01492), and evaluation/eval_lm_eval_harness.sh of its repository.
     """
-    lm = require("lm_eval.models.huggingface", "evaluation").HFLM
-    tasks = dict(kept or {})
-    with _quiet():
-        ready = {name: _checked_task(name, config) for name in config.names}
-        scored = lm(pretrained=model, tokenizer=tokenizer, batch_size=config.batch_size)
+    tasks, ready, scored = dict(kept or {}), {}, None
+    texts = {
+        file: read_documents(Path(file), tokenizer, model, config.text_column, config.limit)
+        for file in config.files
+        if file not in tasks
+    }
+    if config.names:
+        lm = require("lm_eval.models.huggingface", "evaluation").HFLM
+        with _quiet():
+            ready = {name: _checked_task(name, config) for name in config.names}
+            scored = lm(pretrained=model, tokenizer=tokenizer, batch_size=config.batch_size)
     for name, task in ready.items():
         if (label := PILE13[name][0]) not in tasks:
             with _expecting("Expected questions that lm-eval can ask", name), _quiet():
                 tasks[label] = _score(scored, name, task, config)
             keep(tasks)
+    for file, documents in texts.items():
+        tasks[file] = text_loss(model, documents, config.batch_size)
+        keep(tasks)
     return tasks
 
 
@@ -232,9 +271,13 @@ def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[s
     }
 
 
-def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Returns the mean score of K tasks and its error, ``sqrt(sum_k e_k^2) / K``, in percent."""
-    scores, errors = zip(*((t["score"], t["standard_error"]) for t in tasks.values()), strict=True)
+def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
+    """Returns the mean score of K benchmarks and its error, ``sqrt(sum_k e_k^2) / K``, in percent;
+    None without a benchmark."""
+    scored = [(t["score"], t["standard_error"]) for t in tasks.values() if "score" in t]
+    if not scored:
+        return None
+    scores, errors = zip(*scored, strict=True)
     return {"score": float(np.mean(scores)), "standard_error": math.hypot(*errors) / len(errors)}
 
 

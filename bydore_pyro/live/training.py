@@ -89,9 +89,10 @@ class LiveTraining:
             minimal_validation=FEWEST,
             measured=each * rounds,
             seed=config.seed,
-            device=config.device,
+            device="cuda" if config.on_gpu else "cpu",
         )
         self.names, self.measured = domains.names, each * rounds
+        self.target = domains.validation
         self.mixture = LiveMixture(
             domains,
             start,

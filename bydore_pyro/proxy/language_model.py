@@ -22,6 +22,7 @@ __all__ = [
     "TokenLosses",
     "build_language_model",
     "load_language_model",
+    "load_weights",
     "model_source",
     "read_model_config",
 ]
@@ -66,31 +67,66 @@ def load_language_model(folder: str, vocabulary: int) -> nn.Module:
         vocabulary: Tokens of the tokenizer; the model may have more, where it was padded.
 
     Raises:
-        DataError: When there is no such model, some of its weights are missing, or it knows fewer
-            tokens.
+        DataError: When there is no such model, its weights are quantised or not exactly those of
+            its configuration, or it knows fewer tokens.
     """
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM
 
-    read_model_config(folder)
-    try:
-        model, about = AutoModelForCausalLM.from_pretrained(
-            folder,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-            output_loading_info=True,
+    # Gradients cannot be taken of packed weights; many kinds of them need a package or a GPU.
+    if getattr(read_model_config(folder), "quantization_config", None) is not None:
+        raise DataError(
+            f"Expected weights that are not quantised, found a quantization_config in {folder}"
         )
+    try:
+        model = load_weights(folder, dtype=torch.float32)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         why = one_line(error)
         raise DataError(f"Expected the weights of {folder} as safetensors, found: {why}") from None
-    if lost := sorted(about["missing_keys"]):
-        raise DataError(f"Expected all weights of the model in {folder}, found no {lost[0]}")
     if model.config.vocab_size < vocabulary:
         raise DataError(
             f"Expected a model of the text's {vocabulary} tokens, found {model.config.vocab_size} "
             f"in {folder}"
         )
+    return model
+
+
+def load_weights(folder: str | Path, **options: Any) -> Any:
+    """Loads a causal language model whose files hold exactly the weights of its configuration.
+
+    Args:
+        folder: Of the model, or its hub name.
+        options: Further ones for `from_pretrained`.
+
+    Raises:
+        ValueError: When a weight is missing, has another shape, is not used or is not finite.
+        OSError, RuntimeError, SafetensorError: When there are no such files or they are damaged.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # it reports in a table what is refused here in a line
+    try:
+        model, about = AutoModelForCausalLM.from_pretrained(
+            folder,
+            trust_remote_code=False,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **options,
+        )
+    finally:
+        logging.set_verbosity(before)
+    if others := sorted(about["mismatched_keys"]):
+        name, *shapes = others[0]
+        found, expected = map(tuple, shapes)
+        raise ValueError(f"{name} of shape {found}, of which config.json makes {expected}")
+    if lost := sorted(about["missing_keys"]):
+        raise ValueError(f"no weights for {lost[0]}")
+    if unused := sorted(about["unexpected_keys"]):
+        raise ValueError(f"{unused[0]}, which the model of config.json does not use")
+    if broken := [name for name, p in model.named_parameters() if not torch.isfinite(p).all()]:
+        raise ValueError(f"NaN or infinity in {broken[0]}")
     return model
 
 

@@ -169,14 +169,14 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         stage = f"bydore export {run} --to nanotron --from_step N --prefix '/data/{{domain}}'"
         return [
             ("The weights at the end, as the next stage of another trainer", f"{stage} --out FILE"),
-            ("Scores of the trained model", f"bydore evaluate {run}/model --tasks pile13"),
+            ("Scores of the trained model", f"bydore evaluate {run}/model --tasks pile13 --hub"),
         ]
     export = f"bydore export {run} --to megatron --prefix '/data/{{domain}}' --out FILE"
     train = f"bydore train --mixture {run} --data {store} --model models/target-60m --tokens N"
     pairs = [
         ("The weights in a trainer's own format", export),
         ("A target model trained on exactly these weights", f"{train} --out DIR"),
-        ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
+        ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
     ]
     if record.agreement is None and record.method == "search":
         seeds = f"bydore search --seeds 5 --data {shlex.quote(data)} ..."

@@ -22,6 +22,7 @@ from bydore_pyro.data import (
     joined_stores,
     load_tokens,
     open_store,
+    other_token,
     pooled,
     selected,
     with_branches,
@@ -78,6 +79,8 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     validation = [] if options.run.validates_all else validation
     needed = (*validation, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
+    if options.run.checkpoint is not None:
+        _check_tokenizer(Path(options.run.checkpoint), corpus)
     for path in map(Path, added):
         store = open_store(path)
         corpus = joined_stores(corpus, store)
@@ -123,6 +126,18 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
         return open_shards(*given, needed=needed, cache=cache, progress=tell)
     with progress_bar() as bar:
         return load_tokens(*given, needed=needed, cache=cache, progress=tell, bar=bar)
+
+
+def _check_tokenizer(checkpoint: Path, corpus: TokenStore) -> None:
+    """Refuses a checkpoint whose own tokenizer, where it has one in its folder, is not the
+    text's."""
+    if not (checkpoint / "tokenizer.json").is_file():
+        return
+    if (odd := other_token(corpus.tokenizer, checkpoint)) is not None:
+        raise DataError(
+            f"Expected a checkpoint of the text's tokenizer ({corpus.tokenizer}), found another in "
+            f"{checkpoint}: the token {odd!r} differs"
+        )
 
 
 def tell_of_few_documents(domains: Domains) -> None:

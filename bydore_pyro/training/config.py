@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bydore_pyro.utils import Checked, number_of_tokens, option
+from bydore_pyro.utils import Checked, device_named, number_of_tokens, option
 
 __all__ = ["TargetConfig"]
 
@@ -41,7 +41,11 @@ class TargetConfig(Checked):
         0.1, "Decoupled weight decay of matrices (AdamW).", least=0, most=1e6
     )
     max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
-    device: str = option("cuda", "'cuda' or 'cpu'.", choices=("cuda", "cpu"))
+    device: str = option(
+        "cuda",
+        "'cuda', 'cpu', or 'auto': a GPU if there is one.",
+        choices=("cuda", "cpu", "auto"),
+    )
     precision: Literal["bfloat16", "float32"] = option(
         "bfloat16",
         "Precision of the computation on a GPU; weights and optimiser stay in float32. A CPU "
@@ -75,6 +79,13 @@ class TargetConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         number_of_tokens(self.tokens)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is trained on a GPU."""
+        return self.device == "cuda" or (
+            self.device == "auto" and device_named("auto").type == "cuda"
+        )
 
     @property
     def steps(self) -> int:

@@ -96,7 +96,8 @@ def plan_training(
     tell(
         f"{sum(p.numel() for p in empty.parameters()):,} parameters; "
         f"{config.steps} steps of {config.target_batch_sequences} x {config.sequence_length} "
-        f"tokens, {each} sequences at once, {accumulation} times, on {processes} x {config.device}"
+        f"tokens, {each} sequences at once, {accumulation} times, on {processes} x "
+        f"{'cuda' if config.on_gpu else 'cpu'}"
     )
     return TrainingPlan(
         config=config,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
 from bydore_pyro.utils import DataError, RunFolder, number_of_tokens, yaml_or_json
@@ -40,11 +40,13 @@ class Schedule(Protocol):
         names: The ``K`` domains.
         measured: Sequences of each domain that are kept for measuring, never trained on.
         belongs: What decides how it moves, plain values by name.
+        target: Held-out sequences that it serves ``(N, T)``.
     """
 
     names: tuple[str, ...]
     measured: int
     belongs: Mapping[str, Any]
+    target: Tensor
 
     def weights_of(self, step: int) -> np.ndarray:
         """Returns the weights ``(K,)`` of a step, counted from 0."""

@@ -8,7 +8,7 @@ follow each other, with any number of processes. A folder with
     manifest.json                the text
     checkpoints/checkpoint-N     the Trainer's own, what a run goes on from
     model/                       the trained model and its tokenizer, for `from_pretrained`
-    metrics.json                 losses, tokens of each domain, speed, versions
+    metrics.json                 losses, tokens and held-out loss of each domain, speed, versions
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ import torch
 from transformers import PretrainedConfig, TrainerCallback, TrainingArguments
 
 from bydore_pyro.data import TokenStore
-from bydore_pyro.proxy import build_language_model
+from bydore_pyro.proxy import MeasuredModel, Parallel, build_language_model
 from bydore_pyro.training.checkpoints import copy_tokenizer
 from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.held_out import held_out_losses, loss_on
 from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.training.stages import Schedule, Stages
@@ -85,7 +86,7 @@ def build_trainer(
 
 def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
     """Translates a plan into the Trainer's own terms."""
-    config, gpu = plan.config, plan.config.device == "cuda"
+    config, gpu = plan.config, plan.config.on_gpu
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
         "use_cpu": not gpu,
@@ -185,8 +186,10 @@ def train_target(
             raise RunFolderError(found) from error
         store.require_unchanged()
         seconds = time.perf_counter() - start
+        # First: a model whose losses are NaN is none.
+        told = _held_out(trainer, plan, store, live)
         _save_model(trainer, store, folder)
-        metrics = dataclasses.asdict(_record(trainer, plan, seconds))
+        metrics = dataclasses.asdict(_record(trainer, plan, seconds, told))
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
             metrics |= live.record()
@@ -204,6 +207,31 @@ def _check_folder(out: Path, resume: bool) -> None:
         raise RunFolderError(f"Expected an unfinished training in {out}, found none")
     if {MODEL, "metrics.json"} <= {*found}:
         raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
+
+
+def _held_out(
+    trainer: MixtureTrainer, plan: TrainingPlan, store: TokenStore, live: Schedule | None
+) -> dict[str, Any]:
+    """Returns what the record tells of held-out text; every process takes part in reading it."""
+    config = plan.config
+    model = MeasuredModel(
+        trainer.accelerator.unwrap_model(trainer.model),
+        parallel=Parallel(cpu=not config.on_gpu),
+        precision=config.precision if config.on_gpu else "float32",
+    )
+    chunk = plan.device_batch * plan.processes
+    found = held_out_losses(model, store, config.sequence_length, chunk)
+    told: dict[str, Any] = {
+        "held_out_loss_nats_per_token": {name: one.loss for name, one in found.items()},
+        "held_out_sequences": {name: one.sequences for name, one in found.items()},
+    }
+    if live is not None:
+        target = loss_on(model, live.target, chunk, "the target")
+        told |= {
+            "target_loss_nats_per_token": target.loss,
+            "target_sequences": target.sequences,
+        }
+    return told
 
 
 def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -> None:
@@ -239,6 +267,10 @@ class TrainingRecord:
         tokens_per_second: Of this call.
         versions: Of packages.
         commit: Of the code.
+        held_out_loss_nats_per_token: Of each domain of the store that has held-out text.
+        held_out_sequences: That were read of each for it.
+        target_loss_nats_per_token: On the target of a live mixture; None without one.
+        target_sequences: That were read of the target.
         peak_gpu_memory_bytes: None on a CPU.
     """
 
@@ -257,16 +289,21 @@ class TrainingRecord:
     tokens_per_second: float
     versions: Mapping[str, str]
     commit: str | None
+    held_out_loss_nats_per_token: Mapping[str, float]
+    held_out_sequences: Mapping[str, int]
+    target_loss_nats_per_token: float | None = None
+    target_sequences: int = 0
     peak_gpu_memory_bytes: int | None = None
 
 
-def _record(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> TrainingRecord:
+def _record(
+    trainer: MixtureTrainer, plan: TrainingPlan, seconds: float, told: Mapping[str, Any]
+) -> TrainingRecord:
     config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    on_gpu = config.device == "cuda"
     return TrainingRecord(
         steps=config.steps,
         tokens=config.steps * batch,
@@ -278,9 +315,10 @@ def _record(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> Trai
         parameters=model.num_parameters(),
         embedding_parameters=model.get_input_embeddings().weight.numel(),
         processes=plan.processes,
-        device=torch.cuda.get_device_name() if on_gpu else "cpu",
+        device=torch.cuda.get_device_name() if config.on_gpu else "cpu",
         seconds=seconds,
         tokens_per_second=(config.steps - plan.state.step) * batch / seconds,
-        peak_gpu_memory_bytes=torch.cuda.max_memory_allocated() if on_gpu else None,
+        peak_gpu_memory_bytes=torch.cuda.max_memory_allocated() if config.on_gpu else None,
         **provenance(),
+        **told,
     )

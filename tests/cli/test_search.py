@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,10 +98,16 @@ def test_a_checkpoints_next_stage(
     config_only = tmp_path / "config_only"
     config_only.mkdir()
     (config_only / "config.json").write_bytes((model / "config.json").read_bytes())
+    other = shutil.copytree(model, tmp_path / "other")
+    tokens = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokens["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    (other / "tokenizer.json").write_text(json.dumps(tokens))
     for wrong, message in (
         (["--evidence", "linear"], "Expected --evidence matching with --checkpoint, found linear"),
         (["--checkpoint", str(tmp_path)], "Expected the configuration of a causal language model"),
         (["--checkpoint", str(config_only)], "as safetensors, found: "),
+        (["--checkpoint", str(other)], "the text's tokenizer ("),
         (["--consumed", str(tmp_path / "none.json")], "Expected numbers of domains in"),
     ):
         assert message in refused("search", *given, *wrong, "--target_tokens", "8000")

@@ -31,9 +31,15 @@ def given(corpus: TokenStore, tmp_path: Path) -> list[str]:
 def test_a_training(
     given: list[str], corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train_command([*given, "--seed", "3"])
+    train_command([*given, "--seed", "3", "--device", "auto"])
     printed = capsys.readouterr()
     assert "birds               1,024  0.5000 " in printed.out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    for name, loss in metrics["held_out_loss_nats_per_token"].items():
+        (line,) = (line for line in printed.out.splitlines() if line.startswith(f"{name} "))
+        assert line.endswith(f" {loss:.4f}")
+    assert "nats per token, each on at most 64 held-out sequences\n" in printed.out
+    assert "loss on the target" not in printed.out
     assert "In " + str(tmp_path / "run/model") in printed.out
     assert "802,944 parameters; 8 steps of 8 x 32 tokens" in printed.err
     config = json.loads((tmp_path / "run/config.json").read_text())
@@ -83,9 +89,13 @@ def test_what_trial_runs_chose_stays(
     (tmp_path / "metrics.json").write_text(json.dumps({"trials": {"tried": [{"length": 0.5}]}}))
     train_command([*given, "--live", "--validation", "greek", *more])
     told = f"trial runs chose the weights of {tmp_path}/mixture.json: they stay"
-    assert (told in capsys.readouterr().err) == (not more)
-    rounds = json.loads((tmp_path / "run/metrics.json").read_text())["matching"]["rounds"]
-    assert any(one.get("moved") for one in rounds) == bool(more)
+    printed = capsys.readouterr()
+    assert (told in printed.err) == (not more)
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert any(one.get("moved") for one in metrics["matching"]["rounds"]) == bool(more)
+    loss = metrics["target_loss_nats_per_token"]
+    told = f"loss on the target {loss:.4f} nats per token, on {metrics['target_sequences']} held-"
+    assert told in printed.out
 
 
 @pytest.mark.parametrize(

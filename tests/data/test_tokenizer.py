@@ -24,6 +24,7 @@ from bydore_pyro.data.tokenizer import (
     encode,
     encoding,
     load_encoder,
+    other_token,
     pad_token,
     save_tokenizer,
     tokenizer_sha256,
@@ -170,3 +171,18 @@ def test_the_token_that_fills_up(tmp_path: Path, trained: Path) -> None:
     assert pad_token(trained, load_encoder(trained)[0]) is None
     folder = words(tmp_path / "words", eos_token="</s>", pad_token="b")
     assert pad_token(folder, load_encoder(folder)[0]) == 2
+
+
+def test_tokens_of_another_number(trained: Path, tmp_path: Path) -> None:
+    """Further tokens do not count; a tokenizer of other text, or none, does."""
+    more = Tokenizer.from_file(str(trained / "tokenizer.json"))
+    more.add_special_tokens(["<pad>"])
+    (tmp_path / "more").mkdir()
+    more.save(str(tmp_path / "more" / "tokenizer.json"))
+    assert other_token(trained, trained) is None
+    assert other_token(trained, tmp_path / "more") is None
+    assert other_token(tmp_path / "more", trained) == "<pad>"
+    train_tokenizer(["zebras quarrel " * 50], 300, tmp_path / "other")
+    assert other_token(trained, tmp_path / "other") is not None
+    with pytest.raises(DataError, match=r"Expected tokenizers in .*, found: "):
+        other_token(trained, tmp_path / "none")

@@ -12,11 +12,13 @@ import pytest
 from processes import on_two_processes
 from quick import QUICK
 from training_runs import StopAt, mixture_for, same_bits, tiny_config, tiny_shape, weights_in
+from transformers import AutoModelForCausalLM
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.live.training import LiveTraining, sequences_of_round
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.report.figures import rounds_figure
 from bydore_pyro.report.page import LIVE, html_report, report_text
@@ -56,8 +58,12 @@ def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 def test_the_mixture_moves_to_what_the_target_is_made_of(whole: tuple[Any, ...]) -> None:
-    _, metrics, live = whole
+    out, metrics, live = whole
     assert [one["step"] for one in metrics["matching"]["rounds"]] == [5, 10, 20]
+    model = MeasuredModel(AutoModelForCausalLM.from_pretrained(out / "model"))
+    expected = model.evaluate(live.mixture.domains.validation, "test")
+    assert metrics["target_loss_nats_per_token"] == pytest.approx(expected, rel=1e-6)
+    assert metrics["target_sequences"] == len(live.mixture.domains.validation)
     last = metrics["matching"]["rounds"][-1]["weights"]
     assert last["greek"] > 0.9, "it began with 0.15"
     for step in range(STEPS):

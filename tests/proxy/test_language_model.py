@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import types
 from pathlib import Path
@@ -20,6 +21,7 @@ from bydore_pyro.proxy.language_model import (
     TokenLosses,
     build_language_model,
     load_language_model,
+    load_weights,
     model_source,
     read_model_config,
 )
@@ -83,11 +85,54 @@ def test_a_trained_model_is_loaded_as_it_is(tmp_path: Path) -> None:
     kept = load_file(tmp_path / "model.safetensors")
     lost = sorted(kept)[0]
     save_file({n: v for n, v in kept.items() if n != lost}, tmp_path / "model.safetensors")
-    with pytest.raises(DataError, match=f"Expected all weights of the model .*, found no {lost}"):
+    with pytest.raises(DataError, match=f"Expected the weights of .*: no weights for {lost}$"):
         load_language_model(str(tmp_path), 50)
+    with pytest.raises(ValueError, match=f"^no weights for {lost}$"):
+        load_weights(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     with pytest.raises(DataError, match=r"Expected the weights of .* as safetensors"):
         load_language_model(str(tmp_path), 50)
+
+
+@pytest.mark.parametrize(
+    ("config", "weights", "told"),
+    [
+        ({"intermediate_size": 64}, {}, r"mlp.down_proj.weight of shape .128, 344., of which conf"),
+        ({"vocab_size": 70}, {}, r"lm_head.weight of shape .50, 128., of which config.json makes"),
+        ({"num_hidden_layers": 0}, {}, r": model.layers.0.* which the model of config.json does"),
+        ({}, {"other.weight": torch.zeros(3)}, "found: other.weight, which the model of config"),
+        (
+            {},
+            {"model.norm.weight": torch.full((128,), math.nan)},
+            "NaN or infinity in model.norm.w",
+        ),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {}, "are not quantised, f"),
+        (
+            {"quantization_config": {"load_in_4bit": True}},
+            {},
+            "Expected weights that are not quant",
+        ),
+    ],
+)
+def test_weights_that_are_not_those_of_the_configuration(
+    config: dict,
+    weights: dict[str, Tensor],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One line, by the weight, and no table of transformers' before it."""
+    model: Any = build_language_model(MODELS / "proxy-tiny", 50)
+    model.save_pretrained(tmp_path)
+    found = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(found | config))
+    file = tmp_path / "model.safetensors"
+    save_file(load_file(file) | weights, file, {"format": "pt"})
+    capsys.readouterr()
+    with pytest.raises(DataError, match=told) as error:
+        load_language_model(str(tmp_path), 50)
+    assert "\n" not in str(error.value)
+    assert "LOAD REPORT" not in capsys.readouterr().err
 
 
 def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_commands_are_quoted(record: RunRecord) -> None:
     assert words[0][:3] == ["bydore", "export", str(record.path)]
     assert words[1][1:5] == ["train", "--mixture", str(record.path), "--data"]
     assert words[1][5] == "STORE", "the run's data are none"
+    assert words[2] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
     assert commands(RunRecord(path=record.path, label="")) == []
     config = {"run": {"data": "dolma:a b"}, "tokenizer": {"tokenizer": "c d"}}
     _, train = commands(dataclasses.replace(record, config=config))[1]

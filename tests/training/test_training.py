@@ -308,8 +308,10 @@ def test_two_processes_train_what_one_trains(
     for step in range(12):  # four sequences of each process make up a step
         own = [tuple(key) for share in seen for key in share[4 * step : 4 * step + 4]]
         assert sorted(own) == sorted(whole.seen[8 * step : 8 * step + 8])
-    found = losses(json.loads((run / "metrics.json").read_text()))
-    np.testing.assert_allclose(found, whole.losses, rtol=1e-5)
+    metrics = json.loads((run / "metrics.json").read_text())
+    np.testing.assert_allclose(losses(metrics), whole.losses, rtol=1e-5)
+    held_out = metrics["held_out_loss_nats_per_token"]
+    assert held_out == pytest.approx(whole.metrics["held_out_loss_nats_per_token"], rel=1e-4)
     two, one = weights_in(run / "model"), weights_in(whole.folder / "model")
     torch.testing.assert_close(two, one, rtol=1e-3, atol=1e-4)
 

@@ -1,0 +1,80 @@
+"""The losses of a trained model on held-out text: every domain's, and the target's."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.data import SequenceStream, TokenStore
+from bydore_pyro.proxy import MeasuredModel
+from bydore_pyro.utils import NonFiniteError
+
+__all__ = ["HeldOutLoss", "held_out_losses", "loss_on"]
+
+MOST = 64  # sequences of a domain
+STREAM = 6  # apart from the streams of a search and of a training
+
+
+class HeldOutLoss(NamedTuple):
+    """A mean loss in nats per token, and the number of sequences that were read for it."""
+
+    loss: float
+    sequences: int
+
+
+def held_out_losses(
+    model: MeasuredModel, store: TokenStore, length: int, chunk: int
+) -> dict[str, HeldOutLoss]:
+    """Returns the loss of each domain of a store that has held-out text, trained on or not.
+
+    At most 64 sequences of a domain are read, the same ones whatever the seed of a training: the
+    losses of two models are of the same text. A domain whose held-out text is shorter than a
+    sequence has one that is as long as its text.
+
+    Args:
+        model: Its processes share every batch; all of them call this function.
+        store: The text.
+        length: ``T``, tokens in a sequence.
+        chunk: Sequences that all processes read at once.
+
+    Raises:
+        NonFiniteError: When a loss is NaN or infinite.
+        DataError: When the text has changed.
+    """
+    from tqdm import tqdm
+
+    names = [name for name, tokens in store.validation.items() if len(tokens) >= 2]
+    about = {"desc": "held-out text", "unit": "domain", "mininterval": 0.5}
+    with tqdm(names, disable=not names, **about) as bar:
+        return {
+            name: loss_on(model, _sequences(store, name, length), chunk, f"'{name}'")
+            for name in bar
+        }
+
+
+def _sequences(store: TokenStore, name: str, length: int) -> Tensor:
+    """Draws sequences of a domain's held-out text ``(N, T)``."""
+    tokens = store.validation[name]
+    taken = partial(store.taken, "validation", name)
+    stream = SequenceStream(tokens, min(length, len(tokens)), [STREAM, *name.encode()], taken=taken)
+    return torch.from_numpy(stream.read(0, min(MOST, stream.count)).astype("int64"))
+
+
+def loss_on(model: MeasuredModel, sequences: Tensor, chunk: int, named: str) -> HeldOutLoss:
+    """Returns the loss of held-out sequences ``(N, T)``; `named` says whose they are.
+
+    Raises:
+        NonFiniteError: When it is NaN or infinite.
+    """
+    device = next(model.model.parameters()).device
+    loss = model.evaluate(sequences.to(device), "held out", chunk)
+    if not math.isfinite(loss):
+        raise NonFiniteError(
+            f"Expected a finite loss, found {loss} on the held-out text of {named}: a lower "
+            "--learning_rate may help"
+        )
+    return HeldOutLoss(loss, len(sequences))

@@ -1,0 +1,83 @@
+"""Losses on held-out text, against a model whose losses are known and transformers' own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import Bigram
+from torch import nn
+from training_runs import train
+from transformers import AutoModelForCausalLM
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.measured_model import MeasuredModel
+from bydore_pyro.training.held_out import MOST, HeldOutLoss, held_out_losses, loss_on
+from bydore_pyro.utils.errors import NonFiniteError
+
+
+def with_held_out(store: TokenStore, **texts: np.ndarray) -> TokenStore:
+    return dataclasses.replace(store, validation={**store.validation, **texts}, files={})
+
+
+def test_the_loss_is_the_mean_over_the_tokens_of_every_sequence(corpus: TokenStore) -> None:
+    """Text of as many sequences as are read, in any order: all of it, cut into sequences."""
+    text = np.random.default_rng(0).integers(corpus.vocabulary, size=MOST * 16 + 5)
+    bigram = Bigram(corpus.vocabulary)
+    nn.init.normal_(bigram.table)
+    found = held_out_losses(MeasuredModel(bigram), with_held_out(corpus, birds=text), 16, 7)
+    rows = torch.from_numpy(text[: MOST * 16]).view(MOST, 16)
+    expected = nn.functional.cross_entropy(
+        bigram(rows)[:, :-1].flatten(0, 1), rows[:, 1:].flatten()
+    )
+    assert found["birds"].loss == pytest.approx(expected.item(), rel=1e-5)
+    assert {*found} == {*corpus.names}
+    for name, one in found.items():
+        assert one.sequences == (
+            MOST if name == "birds" else min(MOST, len(corpus.validation[name]) // 16)
+        )
+
+
+def test_little_held_out_text_and_none(corpus: TokenStore) -> None:
+    """Text shorter than a sequence is one sequence; a single token has no loss, nor has nothing."""
+    texts = {"birds": np.arange(5), "digits": np.arange(1), "greek": np.arange(0)}
+    uniform = Bigram(corpus.vocabulary)
+    nn.init.zeros_(uniform.table)
+    found = held_out_losses(MeasuredModel(uniform), with_held_out(corpus, **texts), 16, 7)
+    assert found["birds"] == (pytest.approx(math.log(corpus.vocabulary)), 1)
+    assert {"digits", "greek"}.isdisjoint(found)
+    nothing = {name: np.arange(0) for name in corpus.names}
+    assert held_out_losses(MeasuredModel(uniform), with_held_out(corpus, **nothing), 16, 7) == {}
+
+
+def test_nan_is_refused_by_name(corpus: TokenStore) -> None:
+    model = Bigram(corpus.vocabulary)
+    nn.init.constant_(model.table, float("nan"))
+    told = "^Expected a finite loss, found nan on the held-out text of "
+    with pytest.raises(NonFiniteError, match=f"{told}'birds': a lower --learning_rate"):
+        held_out_losses(MeasuredModel(model), corpus, 16, 8)
+    with pytest.raises(NonFiniteError, match=f"{told}the target"):
+        loss_on(MeasuredModel(model), torch.zeros(2, 4, dtype=torch.int64), 8, "the target")
+
+
+def test_a_training_tells_them_of_the_model_that_it_saves(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    """Of all domains of the store, and after a resume; the same text with another seed."""
+    metrics = train(corpus, tmp_path / "run", tokens="512", save_every=1)
+    model = MeasuredModel(AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model"))
+    expected = held_out_losses(model, corpus, 32, 4)
+    assert {*expected} == {*corpus.names}
+    found = {
+        name: HeldOutLoss(loss, metrics["held_out_sequences"][name])
+        for name, loss in metrics["held_out_loss_nats_per_token"].items()
+    }
+    assert found == expected
+    (tmp_path / "run" / "metrics.json").unlink()
+    again = train(corpus, tmp_path / "run", tokens="512", save_every=1, resume=True)
+    for key in ("held_out_loss_nats_per_token", "held_out_sequences"):
+        assert again[key] == metrics[key]
