@@ -4,12 +4,9 @@ from .domains import SequenceStream as SequenceStream
 from .domains import held_out_stream as held_out_stream
 from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
-<<<<<<< HEAD
 from .held_out import HeldOut as HeldOut
 from .held_out import held_out_counts as held_out_counts
-=======
 from .kinds import is_row_file as is_row_file
->>>>>>> fca10d0d7d89b2b453f45c22dc90846a12b0ecc2
 from .names import check_name as check_name
 from .names import domain_of as domain_of
 from .names import side_of as side_of

@@ -236,47 +236,15 @@ class Domains:
         taken = partial(self.corpus.taken, "train", name)
         return SequenceStream(tokens, length, seed, choice, taken=taken)
 
-<<<<<<< HEAD
     def _validation_set(
         self, most: int, fewest: int
     ) -> tuple[Tensor, np.ndarray, dict[str, slice]]:
-        shares, length = self.validation_shares, self.sequence_length
-        streams = {
-            name: SequenceStream(
-                self.corpus.validation[name],
-                length,
-                [self.seed, 3, *name.encode()],
-                taken=partial(self.corpus.taken, "validation", name),
-            )
-            for name in shares
-        }
-        limit = int(min(most, *(streams[n].count / share for n, share in shares.items())))
-        counts = {name: round(share * limit) for name, share in shares.items()}
-        if sum(counts.values()) < fewest:
-            held_out = {name: stream.count for name, stream in streams.items()}
-            raise DataError(
-                f"Expected at least {fewest} validation sequences of {length} tokens, found "
-                f"{sum(counts.values())} (held-out sequences: {held_out}); --validation_fraction "
-                "holds out more, and so do files named validation"
-            )
-        parts, documents, before, places = [], [], 0, {}
-        for name, count in counts.items():
-            if not count:
-                raise DataError(
-                    f"Expected a validation share of at least one in {2 * limit} for '{name}', "
-                    f"found {shares[name]:.2g}"
-                )
-            rows, ends = streams[name].rows(0, count), self.corpus.validation_documents[name]
-            parts.append(streams[name].sequences(rows))
-=======
-    def _validation_set(self, most: int, fewest: int) -> tuple[Tensor, np.ndarray]:
         corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
-        parts, documents, before = [], [], 0
+        parts, documents, before, places = [], [], 0, {}
         for name, count in held_out_counts(corpus, shares, length, most, fewest).items():
-            stream = held_out_stream(corpus, name, length, self._seed)
+            stream = held_out_stream(corpus, name, length, self.seed)
             rows, ends = stream.rows(0, count), corpus.validation_documents[name]
             parts.append(stream.sequences(rows))
->>>>>>> 0b69fd6b0f22d686c78dc8beebe4e334d850d8e3
             documents.append(before + _documents(ends, rows, length))
             before += len(ends)
             first = sum(len(part) for part in parts[:-1])

@@ -49,14 +49,15 @@ class MatchingConfig(Checked):
     )
     trials: int = option(
         3,
-        "Matching: number of trial runs after the search. Each trains a fresh proxy on the mixture "
-        "for a step of another length; their losses on the target weigh the lengths. 0 trains none "
-        "and takes the whole step.",
+        "Matching: number of trial runs after the search, where the domains do not cover the "
+        "target. Fresh proxies train on the mixture that the law of losses finds best and on "
+        "mixtures of shorter and shorter steps; their losses on the target weigh these. 0 trains "
+        "none: then such a target gets the match's whole step.",
         least=0,
         most=100,
     )
     trial_share: float = option(
-        0.6, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1
+        0.4, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1
     )
     batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
 

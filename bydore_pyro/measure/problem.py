@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from bydore_pyro.data import Domains, HeldOut, TokenStore, cut_store, held_out_counts
+from bydore_pyro.measure.readings import READ
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
 from bydore_pyro.utils import DataError
@@ -82,23 +84,11 @@ class Problem:
     def _model(self) -> nn.Module:
         return self.build(0)
 
-<<<<<<< HEAD
-    @property
-    def readable(self) -> tuple[str, ...]:
-        """The domains to train on that have held-out text."""
-        held_out, length = self.corpus.validation, self.sequence_length
-        return tuple(name for name in self.names if len(held_out[name]) >= length)
-
     @property
     def batch_tokens(self) -> int:
         """Tokens in a training batch."""
         return self.batch_sequences * self.sequence_length
 
-    @property
-    def evaluated(self) -> tuple[str, ...]:
-        """The domains on whose held-out text every proxy is evaluated."""
-        return tuple(dict.fromkeys((*self.held_out, *self.target)))
-=======
     @cached_property
     def evaluated(self) -> dict[str, int]:
         """How many sequences of domains' held-out text every proxy is evaluated on."""
@@ -107,7 +97,13 @@ class Problem:
             return held_out_counts(self.corpus, self.target, length, self.validation_sequences)
         texts = getattr(self.corpus, self.side)
         return {n: min(most, len(texts.get(n, ())) // length) for n, most in given.items()}
->>>>>>> 0b69fd6b0f22d686c78dc8beebe4e334d850d8e3
+
+    def read_on_all(self) -> Problem:
+        """Returns the problem with proxies that are read on every domain too, as a search is."""
+        length, held_out = self.sequence_length, self.corpus.validation
+        all_read = {name: READ for name in self.names if len(held_out[name]) >= length}
+        counts = {name: max(count, all_read.get(name, 0)) for name, count in self.evaluated.items()}
+        return dataclasses.replace(self, held_out=all_read | counts)
 
     @cached_property
     def token_shares(self) -> np.ndarray:

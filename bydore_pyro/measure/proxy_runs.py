@@ -47,6 +47,7 @@ class PlannedRun:
         steps: Training steps.
         seed: Of model and batches.
         keep_model: Whether its parameters are kept.
+        decay: Whether the step size falls linearly to zero; else it stays, as in a search.
         text: Most training tokens that it reads of a domain, again and again, by domain; documents
             are drawn by the seed. All text when None.
     """
@@ -55,6 +56,7 @@ class PlannedRun:
     steps: int
     seed: int
     keep_model: bool = False
+    decay: bool = True
     text: Mapping[str, int] | None = None
 
 
@@ -92,7 +94,7 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     """Trains the proxies that are not finished yet, and charges each different one once.
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
-    their steps and falls linearly to zero. One that is asked to stop is kept, and gone on with
+    their steps and falls linearly to zero, or stays. One that is asked to stop is kept, and gone on with
     when it is planned again. Each is a piece for the problem's cluster. The processes of `torchrun`
     split the batches of each (see `bydore_pyro.proxy.parallel`).
 
@@ -152,14 +154,15 @@ def _missing(problem: Problem, plans: Mapping[Path, PlannedRun]) -> list[str]:
 
 
 def train_mixtures(
-    problem: Problem, mixtures: np.ndarray, steps: int, label: str
+    problem: Problem, mixtures: np.ndarray, steps: int, label: str, *, decay: bool = True
 ) -> list[FinishedRun]:
     """Trains a proxy on each mixture ``(N, K)``, so many steps each, as `train_runs` does."""
     text = problem.text_for(steps)
     rows = [by_name(problem.names, row) for row in mixtures]
     weights = [{name: weight for name, weight in row.items() if weight > 0} for row in rows]
     planned = [
-        PlannedRun(weights=one, steps=steps, seed=problem.seed, text=text) for one in weights
+        PlannedRun(weights=one, steps=steps, seed=problem.seed, decay=decay, text=text)
+        for one in weights
     ]
     return train_runs(problem, planned, label)
 
@@ -221,7 +224,7 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
     model = problem.build(run.seed)
     warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
-    proxy = Proxy(model, config, decay_steps=run.steps, parallel=parallel)
+    proxy = Proxy(model, config, decay_steps=run.steps if run.decay else None, parallel=parallel)
     domains = problem.domains(run.seed, run.text)
     unfinished = place.with_name(f"unfinished-{place.name}")
     # The folder's name is the hash of all that it depends on.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.data import Domains, SequenceStream
+from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import DataError, Number, read_as, read_hashed, with_hash
 
@@ -50,13 +49,7 @@ class Table:
 
 def held_out_text(domains: Domains, name: str) -> Tensor:
     """Returns the first of a domain's held-out sequences ``(n, T)``, the same for every model."""
-    corpus = domains.corpus
-    stream = SequenceStream(
-        corpus.validation[name],
-        domains.sequence_length,
-        [domains.seed, 3, *name.encode()],
-        taken=partial(corpus.taken, "validation", name),
-    )
+    stream = held_out_stream(domains.corpus, name, domains.sequence_length, domains.seed)
     sequences = stream.read(0, min(READ, stream.count))
     return torch.from_numpy(sequences.astype(np.int64)).to(domains.device)
 

@@ -142,7 +142,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     plan, trials = None, options.search.trials
     if options.run.evidence == "matching" and trials:
         runs = trials / (1 - SEARCH_SHARE)
-        tried = dataclasses.replace(problem, held_out=problem.readable)
+        tried = problem.read_on_all()
         plan = TrialPlan(tried, trials, min(problem.steps, tried.steps_for("bydore", runs)))
         problem.text_for(plan.steps)  # refused before the search, not after it
     steps = bydore_steps(problem, options)

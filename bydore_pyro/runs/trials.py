@@ -69,8 +69,7 @@ def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | No
     search = options.search
     if options.run.evidence == "linear" or not search.trials:
         return None
-    problem = plain_problem(options, domains, runs)
-    problem = dataclasses.replace(problem, held_out=problem.readable)
+    problem = plain_problem(options, domains, runs).read_on_all()
     try:
         problem.text_for(search.trial_steps)
     except DataError as error:
@@ -81,7 +80,7 @@ def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | No
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """The trials that are to be run.
+    """The trials that are to be run, at a constant rate, as the search's own run.
 
     Attributes:
         problem: Text, proxy, target and caps; finished proxies lie in its folder.
@@ -135,7 +134,7 @@ class TrialPlan:
                 mixture = problem.mixture(weights.numpy().round(DIGITS))
                 mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
             rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
-            done = train_mixtures(problem, rows, self.steps, "trials")
+            done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
             losses += [one.target_loss(problem.target) for one in done]
             for row, one in zip(rows, done, strict=True):
                 read = one.read_losses()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from bydore_pyro.answer.several import compromise, shortfall
 from tiny import ALPHABETS, write_domains
 
 from bydore_pyro.answer.answer import Answer
-from bydore_pyro.answer.several import compromise, shortfall
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.asking import AskConfig, Asked, ask
