@@ -137,7 +137,7 @@ def _settled(record: RunRecord) -> Verdict | None:
 
 def _decided(record: RunRecord) -> Verdict | None:
     mixture, limits = record.mixture, LIMITS["decided"]
-    if mixture is None:
+    if mixture is None or record.outlook.expected:  # then verdicts are about losses
         return None
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."

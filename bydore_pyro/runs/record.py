@@ -183,6 +183,8 @@ class Metrics:
         guide_fit: Of a posterior.
         details: Of a method beside others.
         targets: What the answer is for, by name.
+        measured_anew: The domains that were measured for an answer, because the search did not know
+            their text.
         outlook: The losses that the weights are expected to have, beside others'.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
@@ -208,6 +210,7 @@ class Metrics:
     guide_fit: GuideRecord = GuideRecord()
     details: MethodDetails = MethodDetails()
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
+    measured_anew: tuple[str, ...] = ()
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
     run_tokens: Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
