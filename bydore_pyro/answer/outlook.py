@@ -62,7 +62,8 @@ def outlook_of(
     forecast: Forecast, question: Question, weights: Tensor, best: Best | None = None
 ) -> Outlook:
     """Returns the outlook of weights ``(K,)``, with prices where a decision found them."""
-    names = question.names
+    names, worst = question.names, question.objective == "worst"
+    forecast = replace(forecast, worst=worst)
     mixtures = {ANSWER: weights, **question.references}
     found = Outlook(
         tokens=forecast.length,
