@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,8 @@ def test_targets_come_first_then_the_domains_that_change_most() -> None:
     names = [row[0] for row in table.rows]
     assert names[:4] == ["law", "web", "all targets", "domain prose"]
     assert set(names[4:]) == {"domain code", "domain law", "domain web"}
-    assert table.header == ("nats per token on", "this mixture", "than uniform", "than natural")
+    header = ["nats per token on", "this mixture", "than uniform", "than natural"]
+    assert table.header == header
     assert tuple(table.rows[0][1:]) == (
         "2.000 (1.750 to 2.250)", "-0.200 (-0.500 to +0.100)", "-0.100 (-0.400 to +0.200)",
     )  # fmt: skip
@@ -120,7 +122,7 @@ def test_every_domain_has_a_panel_and_no_name_reaches_the_next(count: int) -> No
         np.testing.assert_allclose(law.get_ydata(), (4.0, 3.0, 2.5))
         np.testing.assert_allclose([one.get_ydata()[0] for one in runs], (4.05, 2.95))
     boxes = sorted((a.title.get_window_extent() for a in shown), key=lambda b: (-b.y0, b.x0))
-    assert not any(a.overlaps(b) for a, b in zip(boxes, boxes[1:], strict=False))
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
 
 
 @pytest.mark.parametrize("targets", [("law", "web"), ("law", "web", "a" * 80 + ".jsonl")])

@@ -112,7 +112,7 @@ def test_a_run_tells_what_it_has(tmp_path: Path) -> None:
     ]  # fmt: skip
     lines = report_text(run).splitlines()
     assert [line.split()[0] for line in lines[1:6]] == ["domain", *NAMES]
-    assert "In " in lines[-6]
+    assert "In " in lines[-7]
     assert f"bydore export {run}" in "".join(lines)
     assert "sd over seeds" in report_text(write_seeds(tmp_path / "seeds"))
 

@@ -195,5 +195,6 @@ def test_what_does_not_compare_is_told(record: RunRecord) -> None:
     mixture = dataclasses.replace(
         mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
     )
-    other = dataclasses.replace(record, mixture=mixture, config={"run": {"validation": ["web"]}})
+    config = {"run": {"validation": ["web"]}}
+    other = dataclasses.replace(record, path=Path("b"), mixture=mixture, config=config)
     assert len(cautions([record, other])) == 4
