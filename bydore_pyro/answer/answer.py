@@ -108,8 +108,14 @@ def answer_of(
 
     Raises:
         DataError: When the caps of the question leave no mixture.
-        ValueError: When no mixture meets its bounds under the forecast.
+        ValueError: When no mixture meets its bounds under the forecast, or there is none and more
+            than the mean is asked.
     """
+    if forecast is None and question.objective != "mean":
+        raise ValueError(
+            f"Expected losses that were read twice or more, on the text of all domains, for "
+            f"--objective {question.objective}, found none"
+        )
     ways = {1.0: 1.0}
     if tried is not None:
         ways = dict(zip(tried.lengths, tried.probabilities, strict=True))

@@ -229,7 +229,7 @@ class Options:
     """All options of a run, by the part that they configure.
 
     Raises:
-        ValueError: When a round has no step, or linear evidence is asked of a checkpoint.
+        ValueError: When a round has no step, or the kind of evidence does not answer what is asked.
     """
 
     run: RunConfig
@@ -250,6 +250,14 @@ class Options:
             )
         if self.run.evidence == "linear" and self.run.checkpoint is not None:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+        mean = self.goal.objective == "mean"
+        if self.run.evidence == "linear" and not (mean and not self.goal.at_least):
+            raise ValueError("Expected --evidence matching with what is asked, found linear")
+        if self.run.checkpoint is not None and not mean:
+            raise ValueError(
+                f"Expected --objective mean with --checkpoint, whose losses are read once, found "
+                f"{self.goal.objective}"
+            )
 
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are kept for measuring."""
