@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TokenLosses",
     "build_language_model",
+    "configuration_of",
     "load_language_model",
     "model_source",
     "read_model_config",
@@ -109,6 +110,20 @@ def read_model_config(model: str | Path | PretrainedConfig) -> PretrainedConfig:
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
             raise ValueError(f"{config.model_type} is none")
         return config
+
+
+def configuration_of(model: str | Path) -> dict[str, Any]:
+    """Returns what a model's `config.json` says, without who wrote it: plain values by name.
+
+    Raises:
+        DataError: When there is none.
+    """
+    from transformers import PretrainedConfig
+
+    with _of_a_language_model(model):
+        content, _ = PretrainedConfig.get_config_dict(str(model))
+    writer = ("transformers_version", "_")
+    return {name: content[name] for name in sorted(content) if not name.startswith(writer)}
 
 
 @contextmanager

@@ -31,13 +31,14 @@ from bydore_pyro.mixture import Mixture, numbers_of
 from bydore_pyro.proxy import (
     Parallel,
     build_language_model,
+    configuration_of,
     load_language_model,
     model_source,
     read_model_config,
 )
 from bydore_pyro.runs.options import Options
 from bydore_pyro.shards import names_shards, open_shards
-from bydore_pyro.utils import DataError, device_named, progress_bar, tell
+from bydore_pyro.utils import DataError, content_hash, device_named, progress_bar, tell
 
 __all__ = [
     "belongs_of",
@@ -181,11 +182,21 @@ def hashes_of(domains: Domains) -> dict[str, str]:
 
 
 def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
-    """Returns what the measurements of a search depend on, beside its folder."""
+    """Returns what the measurements of a search depend on, beside its folder.
+
+    A model is its configuration, whose entries are listed one by one so that the one that differs
+    can be named; the hash also tells that one is gone.
+
+    Raises:
+        DataError: When the model's configuration is no more there.
+    """
+    configuration = configuration_of(model_source(options.run.model))
     return {
         "tokenizer": domains.corpus.tokenizer_sha256,
         "domains": hashes_of(domains),
         "proxy": options.run.model,
+        **{f"config.json's {name}": value for name, value in configuration.items()},
+        "config.json": content_hash(configuration),
         "sequence_length": options.run.sequence_length,
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,

@@ -19,6 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from bydore_pyro.proxy.language_model import (
     TokenLosses,
     build_language_model,
+    configuration_of,
     load_language_model,
     model_source,
     read_model_config,
@@ -69,6 +70,16 @@ def test_missing_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"causal language model: .*vit is none"):
         read_model_config(tmp_path)
     assert read_model_config(MODELS / "proxy-1m").max_position_embeddings == 2048
+
+
+def test_a_configuration_is_what_its_file_says(tmp_path: Path) -> None:
+    written = json.loads((MODELS / "proxy-tiny" / "config.json").read_text())
+    assert configuration_of(MODELS / "proxy-tiny") == written
+    saved = {**written, "transformers_version": "1.2", "_name_or_path": "elsewhere"}
+    (tmp_path / "config.json").write_text(json.dumps(saved))
+    assert configuration_of(tmp_path) == written, "who wrote it says nothing of the model"
+    with pytest.raises(DataError, match=r"folder with config\.json"):
+        configuration_of(tmp_path / "nowhere")
 
 
 def test_a_trained_model_is_loaded_as_it_is(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from quick import PROXY
 from tiny import row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
@@ -157,3 +159,18 @@ def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
     assert belongs["domains"] == hashes_of(domains)
     assert list(hashes_of(domains)) == list(domains.names)
     assert belongs_of(options(store, "--seed", "1"), domains) != belongs
+
+
+def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:
+    """Equal shapes, another activation: another model. Where the file lies says nothing."""
+    content = json.loads((PROXY / "config.json").read_text())
+    found, path = [], tmp_path / "config.json"
+    for change in ({}, {"architectures": content["architectures"]}, {"hidden_act": "gelu"}):
+        path.write_text(json.dumps({**content, **change}, indent=len(found) or None))
+        given = options(store, "--proxy", str(tmp_path))
+        found.append(belongs_of(given, load_domains(given)))
+    assert found[0] == found[1]
+    differs = {name for name in found[2] if found[2][name] != found[0][name]}
+    assert differs == {"config.json", "config.json's hidden_act"}
+    path.write_text(json.dumps({k: v for k, v in content.items() if k != "hidden_act"}))
+    assert belongs_of(given, load_domains(given))["config.json"] != found[0]["config.json"]
