@@ -16,6 +16,7 @@ from .preparation import cache_folder as cache_folder
 from .preparation import load_tokens as load_tokens
 from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
+from .remote import is_remote as is_remote
 from .rows import RowConfig as RowConfig
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE

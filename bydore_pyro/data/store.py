@@ -57,6 +57,7 @@ FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
+COUNTS = ("tokens", "independent_documents")  # of a domain's side, that arrays have as lengths
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
@@ -296,6 +297,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
         of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
         found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
         found_tokenizer = tokenizer_sha256(folder / "tokenizer")
+        _require_kinds(index)
     except DataError:
         raise
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
@@ -309,6 +311,21 @@ def _read_index(folder: Path) -> dict[str, Any]:
             f"another ({found_tokenizer[:12]})"
         )
     return index
+
+
+def _require_kinds(index: Mapping[str, Any]) -> None:
+    """Refuses an index whose hash is right and whose values are not what they should be."""
+    if index["dtype"] not in ("<u2", "<u4", "<u8"):
+        raise ValueError(f"tokens of type {index['dtype']!r}")
+    if not isinstance(index["tokenizer_sha256"], str):
+        raise ValueError(f"tokenizer_sha256 {index['tokenizer_sha256']!r}")
+    counts = {"vocabulary": index["vocabulary"]} | {
+        f"{key} of '{name}'": index["domains"][name][split][key]
+        for name, split, key in product(index["domains"], SPLITS, COUNTS)
+    }
+    for what, count in counts.items():
+        if not isinstance(count, int) or count < 0:
+            raise ValueError(f"{what} {count!r}")
 
 
 def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:

@@ -220,6 +220,10 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")
         columns = (tree["sketches"], tree["largest"], tree["documents"])
+        if {*map(len, columns)} != {(count := len(header["domains"]))}:
+            raise DataError(
+                f"Expected sketches of {count} domains in {path}, found {[*map(len, columns)]}"
+            )
         samples = (_thawed(*one) for one in zip(*columns, strict=True))
         found.append(
             Measurement(

@@ -130,12 +130,12 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
     """
     options = _options_of_run(run, config)
     require_finished(run)
-    whole = load_domains(options, config.add)
-    kept = read_measurements(run, belongs_of(options, whole))
-    if not kept:
+    if not (run / "measured-1").is_dir():
         raise DataError(
             f"Expected a finished search by matching with its measured-1, found none in {run}"
         )
+    whole = load_domains(options, config.add)
+    kept = read_measurements(run, belongs_of(options, whole))
     names = _remaining(whole.names, config.drop)
     entries = options.run.validation
     targets = [[entry] for entry in entries] if config.each else [list(entries)]

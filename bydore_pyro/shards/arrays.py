@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.data import LazyTokens, Tokens
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line
 
 __all__ = [
     "Runs",
@@ -38,8 +38,9 @@ def size_of(path: Path) -> int:
     """
     try:
         status = path.stat()
-    except OSError as error:
-        raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # a ValueError: no path at all, as with a null byte
+        why = getattr(error, "strerror", None) or one_line(error)
+        raise DataError(f"Expected a file of a shard, found {path}: {why}") from None
     if not stat.S_ISREG(status.st_mode):
         raise DataError(f"Expected a file of a shard, found a folder, pipe or device: {path}")
     return status.st_size
