@@ -320,7 +320,7 @@ def _require_kinds(index: Mapping[str, Any]) -> None:
     if not isinstance(index["tokenizer_sha256"], str):
         raise ValueError(f"tokenizer_sha256 {index['tokenizer_sha256']!r}")
     counts = {"vocabulary": index["vocabulary"]} | {
-        f"{key} of '{name}'": index["domains"][name][split][key]
+        f"{split} {key} of '{name}'": index["domains"][name][split][key]
         for name, split, key in product(index["domains"], SPLITS, COUNTS)
     }
     for what, count in counts.items():

@@ -35,7 +35,7 @@ MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 def model_source(named: str) -> str:
     """Returns the folder of a model or its hub name; our own models are found from any folder."""
     places = [Path(named)]
-    if places[0].parts[:1] == (OURS,):  # not the folders of the package itself
+    if places[0].parent.name == OURS:  # not the folders of the package itself
         places += [PACKAGE.parent / named, PACKAGE / named]
     return str(next((place for place in places if place.is_dir()), named))
 

@@ -62,9 +62,8 @@ def join_cluster(address: str | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
-    # A daemon that dies fills the screen, standard output too; the error that is raised says it all.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray = require("ray", "cluster")
+    # The last lines of a daemon that died would fill standard output; what is raised says it all.
     ray._private.worker.print_to_stdstream = _silent
     if not ray.is_initialized():
         heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -118,6 +118,18 @@ def test_measurements_that_are_gone_or_changed_are_refused(
             shutil.rmtree(copy / f"measured-{number}", ignore_errors=True)
 
 
+def test_a_search_by_linear_evidence_is_refused_before_its_text_is_read(
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(measured_run, run, ignore=shutil.ignore_patterns("measured-*"))
+    config = json.loads((run / "config.json").read_text())
+    config["run"] |= {"evidence": "linear", "data": str(tmp_path / "lost")}
+    (run / "config.json").write_text(json.dumps(config))
+    told = refused("ask", run, "--out", tmp_path / "none")
+    assert "Expected a finished search by matching with its measured-1, found none" in told
+
+
 def test_a_proxy_whose_configuration_was_edited_is_another(
     measured_run: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:

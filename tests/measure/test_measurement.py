@@ -24,6 +24,7 @@ from bydore_pyro.measure.measurement import (
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.files import read_tree, write_tree
 
 
 def measurement(scale: float) -> Measurement:
@@ -103,6 +104,14 @@ def test_what_is_in_memory_is_what_is_read_back(run: MatchingRun, tmp_path: Path
     assert torch.equal(run.proxy.model.table, before.parameters["table"])
     with pytest.raises(DataError, match=r"the model that was measured, found another: its table"):
         set_parameters(Proxy(Bigram(7), ProxyConfig()), after)
+
+
+def test_a_forged_number_of_domains_is_one_line(tmp_path: Path) -> None:
+    keep_measurement(tmp_path, 1, measurement(1.0), {"domains": dict.fromkeys("ba", "x")})
+    header, tree = read_tree(tmp_path / "measured-1")
+    write_tree(tmp_path / "measured-1", tree, {**header, "domains": {"a": "x"}})
+    with pytest.raises(DataError, match=r"sketches of 1 domains in .*measured-1, found \[2, 2, 2"):
+        read_measurements(tmp_path, {})
 
 
 def test_a_known_sample_is_not_measured_again(run: MatchingRun) -> None:

@@ -51,6 +51,15 @@ def test_the_models_folder_is_found_from_anywhere(
     assert model_source("owner/name") == "owner/name"
 
 
+@pytest.mark.parametrize("named", ["proxy", "data", "models", "bydore_pyro", "docs"])
+def test_no_folder_of_the_package_is_taken_for_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """As where a folder of the working directory is gone that was called so."""
+    monkeypatch.chdir(tmp_path)
+    assert model_source(named) == named
+
+
 def test_missing_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"found '.*nowhere'"):
         build_language_model(tmp_path / "nowhere", 50)

@@ -36,6 +36,7 @@ def test_what_is_read_is_what_is_there(tmp_path: Path) -> None:
         ((path, "<u2", None, 1205), "numbers of 2 bytes behind the first 1205 bytes, found 0"),
         ((tmp_path / "lost", "<u2"), "Expected a file of a shard, found .*lost: No such file"),
         ((tmp_path, "<u2"), "found a folder, pipe or device"),
+        ((tmp_path / "a\0b", "<u2"), "Expected a file of a shard, found .*: embedded null byte"),
     ):
         with pytest.raises(DataError, match=message):
             numbers(*given)
