@@ -21,19 +21,18 @@ Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, read_index, sha256_of
 from bydore_pyro.data.remote import size_and_time
-from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.utils import DataError, listed, one_line
+from bydore_pyro.utils import DataError, listed
 
 __all__ = [
     "END",
@@ -53,11 +52,7 @@ __all__ = [
     "stored_as",
 ]
 
-FORMAT = "bydore_pyro.tokens/2"
-INDEX = "index.json"
-SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
-COUNTS = ("tokens", "independent_documents")  # of a domain's side, that arrays have as lengths
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
@@ -261,7 +256,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         DataError: When it is not a store, of another version (one of an earlier version must be
             prepared again), or does not hold what its index says.
     """
-    index = _read_index(folder)
+    index = read_index(folder)
     dtype = np.dtype(index["dtype"])
     store = TokenStore(folder, {}, {}, index)
     for name, split in product(sorted(index["domains"]), SPLITS):
@@ -286,48 +281,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     return store
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
-    """Returns the index, after checking its own hash and the hash of its tokenizer."""
-    path = folder / INDEX
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        if index["format"] != FORMAT:
-            message = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
-            raise DataError(f"{message} {path}: prepare it again")
-        of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
-        found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
-        found_tokenizer = tokenizer_sha256(folder / "tokenizer")
-        _require_kinds(index)
-    except DataError:
-        raise
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        reason = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected the index of a token store, found {path}: {reason}") from None
-    if found != of_index:
-        raise DataError(f"Expected {path} to match the hash in it, found another")
-    if found_tokenizer != of_tokenizer:
-        raise DataError(
-            f"Expected the tokenizer that {folder} was built with ({of_tokenizer[:12]}), found "
-            f"another ({found_tokenizer[:12]})"
-        )
-    return index
-
-
-def _require_kinds(index: Mapping[str, Any]) -> None:
-    """Refuses an index whose hash is right and whose values are not what they should be."""
-    if index["dtype"] not in ("<u2", "<u4", "<u8"):
-        raise ValueError(f"tokens of type {index['dtype']!r}")
-    if not isinstance(index["tokenizer_sha256"], str):
-        raise ValueError(f"tokenizer_sha256 {index['tokenizer_sha256']!r}")
-    counts = {"vocabulary": index["vocabulary"]} | {
-        f"{split} {key} of '{name}'": index["domains"][name][split][key]
-        for name, split, key in product(index["domains"], SPLITS, COUNTS)
-    }
-    for what, count in counts.items():
-        if not isinstance(count, int) or count < 0:
-            raise ValueError(f"{what} {count!r}")
-
-
 def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
     """Maps an array of so many numbers from a file."""
     try:
@@ -349,9 +302,3 @@ def nothing_counted() -> dict[str, Any]:
         "in_validation_dropped": 0,
         "skipped": 0,
     }
-
-
-def sha256_of(domains: Mapping[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:
-    """Returns the hash that names a store, from its domains' entries and its tokenizer."""
-    content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()

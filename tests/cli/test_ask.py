@@ -91,7 +91,8 @@ def test_mistakes_are_one_line(
         ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
         ([run, "--each", "--trials", "1"], "Expected --each or --trials, found both"),
         ([run, "--max_epochs", "1"], "Expected --target_tokens with --max_epochs, found none"),
-        ([run, "--add", str(tmp_path)], "Expected the index of a token store"),
+        ([run, "--add", str(tmp_path)], f"store in {tmp_path}, found a folder without one"),
+        ([run, "--add", nowhere], f"a token store in {nowhere}, found no such folder"),
     ):
         with pytest.raises(SystemExit) as stopped:
             main(["ask", *given, "--out", str(tmp_path / "none")])

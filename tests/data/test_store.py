@@ -127,7 +127,10 @@ def forge(folder: Path, key: str, value: object) -> None:
         ),
         (lambda f: flip(f / "tokenizer" / "tokenizer.json"), "the tokenizer that .*store was"),
         (lambda f: shutil.rmtree(f / "tokenizer"), "store/tokenizer/tokenizer.json"),
-        (lambda f: (f / INDEX).unlink(), "the index of a token store, found"),
+        (
+            lambda f: (f / INDEX).unlink(),
+            "the index of a token store in .*, found a folder without",
+        ),
         (lambda f: (f / INDEX).write_text("{"), "the index of a token store, found"),
         (lambda f: (f / INDEX).write_text("[]"), "the index of a token store, found"),
         (lambda f: edit(f, domains={}), "to match the hash in it"),
