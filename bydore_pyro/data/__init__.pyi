@@ -1,3 +1,5 @@
+from .copies import copies_in as copies_in
+from .copies import without_documents as without_documents
 from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
@@ -42,7 +44,9 @@ from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
 from .tokenizer import vocabulary_of as vocabulary_of
 from .tokens import LazyTokens as LazyTokens
+from .tokens import Runs as Runs
 from .tokens import joined as joined
+from .tokens import kept as kept
 from .variants import cut_store as cut_store
 from .variants import joined_stores as joined_stores
 from .variants import name_of_validation_file as name_of_validation_file

@@ -8,7 +8,10 @@ import numpy as np
 
 from bydore_pyro.data.store import Tokens
 
-__all__ = ["LazyTokens", "joined"]
+__all__ = ["LazyTokens", "Runs", "joined", "kept"]
+
+#: What is kept of an array: starts and ends, exclusive.
+Runs = tuple[np.ndarray, np.ndarray]
 
 
 class LazyTokens:
@@ -55,3 +58,16 @@ def joined(parts: Sequence[Tokens]) -> Tokens:
         return found
 
     return LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0))
+
+
+def kept(tokens: Tokens, runs: Runs) -> Tokens:
+    """Returns the runs of an array, one behind the other, as an array; nothing is copied."""
+    starts, stops = runs
+    ends = np.cumsum(stops - starts)
+    before = ends - (stops - starts)
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        run = np.searchsorted(ends, positions, "right")
+        return np.asarray(tokens[starts[run] + positions - before[run]])
+
+    return LazyTokens(take, tokens.dtype, (0, int(ends[-1]) if len(ends) else 0))

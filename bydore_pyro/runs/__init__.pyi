@@ -7,6 +7,7 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import uniform_weights as uniform_weights
+from .domains import with_targets as with_targets
 from .methods import METHODS as METHODS
 from .methods import REPEATING as REPEATING
 from .methods import MethodOptions as MethodOptions

@@ -56,6 +56,9 @@ class AskConfig(Checked):
         "Target, as for bydore search: domains of the data as NAME or NAME=SHARE, or files of "
         "rows. Default: the run's own.",
     )
+    drop_copies: bool = option(
+        False, "Leave out documents of --validation that stand in the training text too."
+    )
     each: bool = option(
         False, "Take each of --validation for a target of its own, and find a compromise."
     )
@@ -171,6 +174,7 @@ def _options_of_run(run: Path, config: AskConfig) -> Options:
     own = dataclasses.replace(
         options.run,
         validation=list(config.validation or options.run.validation),
+        drop_copies=config.drop_copies,
         target_tokens=config.target_tokens,
         max_epochs=config.max_epochs,
         validation_sequences=config.validation_sequences or (128 if config.each else 256),

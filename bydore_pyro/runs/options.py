@@ -92,6 +92,9 @@ class RunConfig(Checked):
         "rows (.jsonl, .parquet) can be given instead of a domain; its text is never "
         "trained on. Default with --data environment: docstrings.",
     )
+    drop_copies: bool = option(
+        False, "Leave out documents of --validation that stand in the training text too."
+    )
     evidence: Literal["matching", "linear"] = option(
         "matching",
         "Evidence from which the weights are learned. 'matching' trains the proxy on equal "

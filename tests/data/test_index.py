@@ -34,5 +34,5 @@ def test_a_store_that_is_not_there_or_not_finished_is_one_line(store: Path, tmp_
         with pytest.raises(DataError, match=f"index of a token store in {place}, found .*{found}"):
             read_index(place)
     shutil.copy(store / INDEX, place)
-    with pytest.raises(DataError, match="tokenizer/tokenizer.json"):
+    with pytest.raises(DataError, match=r"tokenizer/tokenizer\.json"):
         read_index(place)

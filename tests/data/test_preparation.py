@@ -31,8 +31,8 @@ from tiny import (
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
-from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.index import building_place
+from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.preparation import (
     cache_folder,
     load_tokens,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from quick import PROXY
-from tiny import row, write_lines
+from tiny import documents_in, row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.runs.domains import (
     belongs_of,
     consumed_tokens,
@@ -26,6 +27,7 @@ from bydore_pyro.runs.domains import (
     tell_of_few_documents,
     tell_of_sampled,
     uniform_weights,
+    with_targets,
 )
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
@@ -138,6 +140,46 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
     assert torch.equal(again.validation, domains.validation)
     with pytest.raises(DataError, match=r"file of rows for --validation, found none: lost\.jsonl"):
         load_domains(options(store, "--validation", "lost.jsonl"))
+
+
+def test_a_target_in_the_training_text_is_told_and_left_out(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = documents_in(open_store(store))["train"]
+    fresh = [row("abcde", number)["text"] for number in range(6)]
+    texts = [*trained["a"][:3], *trained["c"][:1], *fresh]
+    path = write_lines(tmp_path / "exam.jsonl", [{"text": text} for text in texts])
+    given = options(store, "--validation", str(path))
+    domains = load_domains(given)
+    told = "40% of the target 'exam' stands in the training text (4 of 10 documents: 30% in 'a', "
+    assert f"warning: {told}10% in 'c'); --drop_copies leaves them out" in capsys.readouterr().err
+    left = load_domains(options(store, "--validation", str(path), "--drop_copies"))
+    assert f"{told}10% in 'c'); they are left out" in capsys.readouterr().err
+    counts = [len(one.corpus.validation_documents["exam"]) for one in (domains, left)]
+    assert counts == [10, 6]
+    two = options(store, "--validation", str(path), "--domains", "b", "c")
+    load_domains(two)
+    assert "10% of the target 'exam' stands" in capsys.readouterr().err, "of what is trained on"
+    alone = write_lines(tmp_path / "alone.jsonl", [{"text": text} for text in trained["a"]])
+    with pytest.raises(DataError, match="text in 'alone' that is not trained on, found copies"):
+        load_domains(options(store, "--validation", str(alone), "--drop_copies"))
+
+
+def test_held_out_text_is_compared_where_prepare_has_not(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of shards, or of a store that was added with the text of another."""
+    corpus, given = open_store(store), options(store)
+    copied = dataclasses.replace(
+        corpus,
+        train={**corpus.train, "b": corpus.validation["a"]},
+        train_documents={**corpus.train_documents, "b": corpus.validation_documents["a"]},
+    )
+    with_targets(copied, given.run, prepared=True)
+    with_targets(corpus, given.run, prepared=False)
+    assert not capsys.readouterr().err
+    assert with_targets(copied, given.run, prepared=False) is copied
+    assert "100% of the target 'a' stands in the training text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", [1, 29, 30])
