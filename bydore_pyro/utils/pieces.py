@@ -115,6 +115,7 @@ def run_pieces(
     label: str = "",
     sizes: Sequence[int] | None = None,
     unit: str = "piece",
+    delay: float = 0,
     gpus: int = 0,
 ) -> Iterator[tuple[int, R]]:
     """Runs a function on every piece; yields the number and the result of each as it ends.
@@ -126,6 +127,7 @@ def run_pieces(
         label: Of a bar; none is shown when empty.
         sizes: Of the pieces, for the bar; when None the function shows its own progress in turn.
         unit: Of the sizes.
+        delay: Seconds before the bar is shown.
         gpus: That a piece needs.
 
     Raises:
@@ -137,6 +139,7 @@ def run_pieces(
     hidden = not (label and pieces) or (cluster is None and sizes is None)
     weights = sizes or [1] * len(pieces)
     about: Any = {"desc": label, "unit": unit, "mininterval": 0.5, "disable": hidden}
+    about |= {"delay": delay, "leave": None}  # it goes where it stood below another
     with tqdm(total=sum(weights), **about) as bar:
         if cluster is None or _in_task:
             for number, piece in enumerate(pieces):

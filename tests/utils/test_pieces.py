@@ -55,6 +55,13 @@ def test_pieces_run_in_turn_as_far_as_they_are_asked_for(
     assert not capsys.readouterr().err, "a bar of nothing"
 
 
+def test_a_bar_may_wait_before_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    for delay, shown in ((0.0, True), (100.0, False)):
+        pieces_of = run_pieces(square, [3, 2], label="squares", sizes=[5, 6], delay=delay)
+        assert dict(pieces_of) == {0: 9, 1: 4}
+        assert ("squares" in capsys.readouterr().err) == shown
+
+
 def test_a_cluster_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     join_cluster(None)
     with monkeypatch.context() as patch:
