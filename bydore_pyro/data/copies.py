@@ -5,7 +5,8 @@ Two documents are copies if their tokens are the same, but for the last one, whi
 and shards were not compared by it.
 
 Few documents are read. A training document is a candidate if its length and its first tokens are
-those of a document of the target; the candidates alone are compared whole.
+those of a document of the target; the candidates alone are compared whole. Of a domain with more
+than two million documents of such lengths a part is compared: what is found is then a lower bound.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,6 +27,7 @@ __all__ = ["copies_in", "without_documents"]
 
 BEGIN = 16  # tokens of a document that are compared first
 BLOCK = 2**16  # documents of which these are read at once
+MOST = 2_000_000  # candidates of a domain that are compared; of more, so many, spread evenly
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, of no pattern: 2^64 divided by the golden ratio
 
 
@@ -41,27 +44,34 @@ def copies_in(store: TokenStore, target: str, names: Iterable[str]) -> dict[str,
     """
     tokens, ends = store.validation[target], store.validation_documents[target]
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    keys = ends - starts, _begins(tokens, starts, ends)
-    digests = [_digest(tokens, *bounds) for bounds in zip(starts, ends, strict=True)]
+    lengths, begins = ends - starts, _begins(tokens, starts, ends)
+    digest = lru_cache(maxsize=None)(lambda i: _digest(tokens, starts[i], ends[i]))
     found = {}
     for name in names:
-        there = _digests_among(store.train[name], store.train_documents[name], keys)
-        if (copies := np.array([one in there for one in digests], bool)).any():
+        there = _digests_among(store.train[name], store.train_documents[name], lengths, begins)
+        if not there:
+            continue
+        copies = np.array([digest(i) in there for i in range(len(ends))], bool)
+        if copies.any():
             found[name] = copies
     return found
 
 
 def _digests_among(
-    tokens: Tokens, ends: np.ndarray, keys: tuple[np.ndarray, np.ndarray]
+    tokens: Tokens, ends: np.ndarray, lengths: np.ndarray, begins: np.ndarray
 ) -> set[bytes]:
     """Hashes of the documents that have one of the lengths and one of the beginnings."""
-    found = set()
+    near = [np.empty(0, np.int64)]
     for first in range(0, len(ends), BLOCK):
-        stops = ends[first : first + BLOCK]
-        starts = np.concatenate([[ends[first - 1] if first else 0], stops[:-1]]).astype(np.int64)
-        near = np.flatnonzero(np.isin(stops - starts, keys[0]))
-        own = _begins(tokens, starts[near], stops[near])
-        for i in near[np.isin(own, keys[1])]:
+        before = ends[first - 1] if first else 0
+        own = np.diff(ends[first : first + BLOCK], prepend=before)
+        near.append(first + np.flatnonzero(np.isin(own, lengths)))
+    numbers = np.concatenate(near)
+    numbers, found = numbers[:: -(-len(numbers) // MOST) or 1], set()
+    for first in range(0, len(numbers), BLOCK):
+        own = numbers[first : first + BLOCK]
+        starts, stops = np.where(own > 0, ends[own - 1], 0).astype(np.int64), ends[own]
+        for i in np.flatnonzero(np.isin(_begins(tokens, starts, stops), begins)):
             found.add(_digest(tokens, starts[i], stops[i]))
     return found
 
