@@ -67,6 +67,9 @@ class AskConfig(Checked):
         "Targets, as for bydore search: domains of the data as NAME or NAME=SHARE, files of rows, "
         "or 'all'. Default: the run's own.",
     )
+    drop_copies: bool = option(
+        False, "Leave out documents of --validation that stand in the training text too."
+    )
     drop: list[str] = option([], "Domains of the run that are not to be trained on.")
     add: list[str] = option(
         [],
@@ -146,12 +149,12 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     """
     options = _options_of_run(run, config, goal)
     require_finished(run)
-    whole = load_domains(options, config.add)
-    kept = read_measurements(run, belongs_of(options, whole))
-    if not kept:
+    if not (run / "measured-1").is_dir():
         raise DataError(
             f"Expected a finished search by matching with its measured-1, found none in {run}"
         )
+    whole = load_domains(options, config.add)
+    kept = read_measurements(run, belongs_of(options, whole))
     readings = list(read_readings(run))
     names = _remaining(whole.names, config.drop)
     count = options.measured_sequences(whole.num_domains)
@@ -187,6 +190,7 @@ def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
     own = dataclasses.replace(
         options.run,
         validation=list(config.validation or options.run.validation),
+        drop_copies=config.drop_copies,
         target_tokens=config.target_tokens,
         max_epochs=config.max_epochs,
         validation_sequences=config.validation_sequences or 256,

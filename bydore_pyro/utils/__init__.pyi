@@ -53,6 +53,7 @@ from .run_folder import RunFolder as RunFolder
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named
+from .terminal import one_thread as one_thread
 from .terminal import progress_bar as progress_bar
 from .terminal import return_freed_memory as return_freed_memory
 from .terminal import tell as tell
