@@ -19,8 +19,8 @@ from functools import lru_cache
 import numpy as np
 
 from bydore_pyro.data.index import sha256_of
-from bydore_pyro.data.store import Tokens, TokenStore
-from bydore_pyro.data.tokens import kept
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokens import Tokens, kept
 from bydore_pyro.utils import content_hash
 
 __all__ = ["copies_in", "without_documents"]
@@ -45,7 +45,7 @@ def copies_in(store: TokenStore, target: str, names: Iterable[str]) -> dict[str,
     tokens, ends = store.validation[target], store.validation_documents[target]
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     lengths, begins = ends - starts, _begins(tokens, starts, ends)
-    digest = lru_cache(maxsize=None)(lambda i: _digest(tokens, starts[i], ends[i]))
+    digest = lru_cache(maxsize=None)(lambda i: _digest(tokens, int(starts[i]), int(ends[i])))
     found = {}
     for name in names:
         there = _digests_among(store.train[name], store.train_documents[name], lengths, begins)
