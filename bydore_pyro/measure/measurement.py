@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core import Sample
-from bydore_pyro.data import Domains
+from bydore_pyro.data import Domains, file_sha256
 from bydore_pyro.proxy import GradientSketch, MeasuredModel, ShardedSketch, check_finite
-from bydore_pyro.utils import DataError, appearing_folder, read_tree, run_pieces, write_tree
+from bydore_pyro.utils import TREE, DataError, appearing_folder, read_tree, run_pieces, write_tree
 
 __all__ = [
     "Measurement",
@@ -48,6 +48,7 @@ class Measurement:
         held_out: Losses on held-out text by domain (`read_losses`), nats per token; empty where
             nothing was read.
         hashes: Of the domains' text, by name; empty before it is kept.
+        sha256: Of the file that it was read from; "" before it is kept.
     """
 
     step: int
@@ -56,6 +57,7 @@ class Measurement:
     losses: Tensor
     held_out: Mapping[str, float] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
 
 
 def sample_of(
@@ -243,6 +245,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
                 losses=torch.as_tensor(tree["losses"]),
                 held_out=tree["held_out"],
                 hashes=header["domains"],
+                sha256=file_sha256(path / TREE),
             )
         )
     return found

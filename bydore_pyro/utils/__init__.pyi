@@ -12,6 +12,7 @@ from .errors import RunFolderError as RunFolderError
 from .errors import listed as listed
 from .errors import one_line as one_line
 from .errors import require as require
+from .files import TREE as TREE
 from .files import check_belongs as check_belongs
 from .files import content_hash as content_hash
 from .files import plain_json as plain_json
