@@ -186,6 +186,7 @@ class Metrics:
         measured_anew: The domains that were measured for an answer, because the search did not know
             their text.
         outlook: The losses that the weights are expected to have, beside others'.
+        measured: Hashes of the search's measurements, in the order of the rounds.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -212,6 +213,7 @@ class Metrics:
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
     measured_anew: tuple[str, ...] = ()
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
+    measured: tuple[str, ...] = ()
     run_tokens: Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: Number | None = None
