@@ -21,7 +21,7 @@ from bydore_pyro.runs.searching import search, search_in
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 
-ROUNDS = ("--rounds", "3", "--train_share", "0.5", "--steps", "12", "--trials", "0")
+ROUNDS = ("--rounds", "3", "--steps", "6", "--trials", "0")
 EVERY_STEP = ("--checkpoint_every", "1", "--check_sequences", "4")
 
 
