@@ -26,6 +26,9 @@ __all__ = ["ALL", "Curve", "Difference", "Expected", "Forecast", "RunLosses", "f
 DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200  # of the law; of more than so many domains
 LEVEL = 0.94  # of the intervals
 POINTS = 25  # of a curve
+# Nats per token: of the level of a target of which nothing is explained, at a mixture that has no
+# text in common with those of the runs.
+SCATTER = 0.3
 ALL = "all targets"  # their mean, by importance, where there are several
 
 
@@ -120,16 +123,19 @@ class Forecast:
         domains = losses_of(self.draws, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         generator = torch.Generator().manual_seed(1)
-        tokens = self.known.tokens
+        tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
         trained = tokens / tokens.sum(1, keepdim=True)
         away = (mixtures[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
         noise = torch.randn(self.levels.shape, generator=generator).double()
         targets = targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None]
         found = [targets, domains]
         if len(self.importance) > 1:
-            weights = torch.tensor(list(self.importance.values())).double()
-            found.append((targets @ weights)[..., None])
+            found.append((targets @ self._weights)[..., None])
         return torch.cat(found, -1)
+
+    @property
+    def _weights(self) -> Tensor:
+        return torch.tensor(list(self.importance.values())).double()
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -181,8 +187,10 @@ class Forecast:
         generator = torch.Generator().manual_seed(2 + run)
         own = self.draws.noise  # (S, K)
         targets = (self.compositions @ own[..., None]).squeeze(-1)
-        several = [targets.mean(1, keepdim=True)] if len(self.importance) > 1 else []
-        sizes = torch.cat([targets, own, *several], -1)
+        parts = [targets, own]
+        if len(self.importance) > 1:
+            parts.append((targets @ self._weights)[:, None])
+        sizes = torch.cat(parts, -1)
         return sizes * torch.randn(sizes.shape, generator=generator).double()
 
 
@@ -237,6 +245,3 @@ def _ends(draws: Tensor) -> tuple[list[float], list[float]]:
     outside = (1 - LEVEL) / 2
     low, high = torch.quantile(draws, torch.tensor([outside, 1 - outside]).double(), 0)
     return low.tolist(), high.tolist()
-
-
-SCATTER = 0.3

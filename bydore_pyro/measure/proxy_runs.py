@@ -94,9 +94,9 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     """Trains the proxies that are not finished yet, and charges each different one once.
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
-    their steps and falls linearly to zero, or stays. One that is asked to stop is kept, and gone on with
-    when it is planned again. Each is a piece for the problem's cluster. The processes of `torchrun`
-    split the batches of each (see `bydore_pyro.proxy.parallel`).
+    their steps and falls linearly to zero, or stays. One that is asked to stop is kept, and gone on
+    with when it is planned again. Each is a piece for the problem's cluster. The processes of
+    `torchrun` split the batches of each (see `bydore_pyro.proxy.parallel`).
 
     Raises:
         Interrupted: On Ctrl-C or SIGTERM.
