@@ -176,7 +176,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
     cost = Cost()
     with cost.part("gradients"):
-        rounds = _rounds(options, everything, names, kept, anew, cost)
+        rounds = _rounds(options, everything, domains, kept, anew, cost)
     with cost.part("guide"):
         targets = targets_of(options, domains, rounds)
     plan = trial_plan(options, domains, out / "trials")
@@ -223,8 +223,8 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
 
 def _rounds(
     options: Options,
-    domains: Domains,
-    names: Sequence[str],
+    everything: Domains,
+    asked: Domains,
     kept: Sequence[Measurement],
     anew: Sequence[str],
     cost: Cost,
@@ -233,15 +233,16 @@ def _rounds(
     evidence of the domains that are asked for."""
     from tqdm import tqdm
 
-    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
+    model = language_model(options, asked.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy, cost)
     sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
-    each = options.search.sequences_of_round(domains.num_domains)
-    places = [domains.names.index(name) for name in names]
+    each = options.search.sequences_of_round(everything.num_domains)
+    places = [everything.names.index(name) for name in asked.names]
     rounds = []
     for one in tqdm(kept, unit="round", desc="targets"):
         set_parameters(proxy, one)
         known = {name: sample for name, sample in one.samples.items() if name not in anew}
-        own = measure(sketch, domains, each, one.step, known)
-        rounds.append(read_target(sketch, own, domains).restricted(places))
+        own = measure(sketch, everything, each, one.step, known)
+        target = read_target(sketch, own, asked, each=not options.run.validates_all)
+        rounds.append(target.restricted(places))
     return rounds

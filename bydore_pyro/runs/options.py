@@ -264,14 +264,14 @@ class Options:
             )
         if self.run.evidence == "linear" and self.run.checkpoint is not None:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
-        mean = self.goal.objective == "mean"
-        if self.run.evidence == "linear" and not (mean and not self.goal.at_least):
-            raise ValueError("Expected --evidence matching with what is asked, found linear")
-        if self.run.checkpoint is not None and not mean:
+        known = self.run.evidence == "matching" and self.run.checkpoint is None
+        if not known and self.goal.objective != "mean":
             raise ValueError(
-                f"Expected --objective mean with --checkpoint, whose losses are read once, found "
-                f"{self.goal.objective}"
+                "Expected --evidence matching and a proxy, whose losses are read, with --objective "
+                f"{self.goal.objective}, found a checkpoint or linear evidence"
             )
+        if self.run.evidence == "linear" and self.goal.at_least:
+            raise ValueError("Expected --evidence matching with --at_least, found linear")
 
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are kept for measuring."""
