@@ -170,9 +170,10 @@ def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_sixty_domains_are_told_as_a_tree_everywhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prepared, searched, reported, drawn, asked and exported; two have too little text."""
+    monkeypatch.setattr("bydore_pyro.core.metropolis.MOST_WINDOWS", 1)
     names = [f"{a}/{b}/{c}" for a in ("code", "law", "web") for b in "pqrs" for c in "12345"]
     rng = np.random.default_rng(0)
     alphabets = {
