@@ -9,6 +9,9 @@ from bydore_pyro.runs.methods import MethodOptions
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
 
+# The target is `a`: no mixture of the others is like it.
+WITHHELD = ("--domains", "b", "c")
+
 
 def options_for(text: Path, *more: str) -> MethodOptions:
     given = ["--smoke", "--data", str(text), "--validation", "a", "--cache", str(text.parent / "c")]

@@ -185,7 +185,7 @@ def write_matching(folder: Path, names: Sequence[str] = NAMES, **matching: Any) 
     found = matching_of(names, **matching)
     write_search(folder, names, steps=30, guide_fit=fit, matching=found)
     config = config_of(evidence="matching")
-    config["search"] |= {"rounds": 3, "train_share": 0.5}
+    config["search"] |= {"rounds": 3}
     write_json(folder / "config.json", config)
     (folder / "trajectory.nc").unlink()
     return folder

@@ -21,7 +21,6 @@ LINEAR = LinearConfig(validation_batch=8, guide_warmup=2)
 MATCHING = MatchingConfig(
     steps=10,
     rounds=2,
-    train_share=0.6,
     round_sequences=16,
     sketch_size=512,
     check_sequences=4,

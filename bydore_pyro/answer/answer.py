@@ -30,6 +30,7 @@ from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import LAW, SEED, TriedSteps
 from bydore_pyro.core import GROUPS, Matching, Posterior, central_weights, run_mixture
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
     import arviz
@@ -117,13 +118,14 @@ def answer_of(
         forecast: What mixtures will lose.
 
     Raises:
-        DataError: When the caps of the question leave no mixture.
+        DataError: When the caps of the question leave no mixture, or it asks for another objective
+            than the mean and nothing is forecast.
         ValueError: When no mixture meets its bounds under the forecast.
     """
     ways = {1.0: 1.0}
     if tried is not None:
         ways = dict(zip(tried.lengths, tried.probabilities, strict=True))
-    elif forecast is not None and by_law(found, question):
+    elif by_law(found, question, forecast):
         ways = {LAW: 1.0}
     best = best_of(forecast, question) if forecast is not None and LAW in ways else None
     sites, centre = _for_run(found, drawn, question, ways, best)
@@ -159,10 +161,22 @@ def answer_of(
     )
 
 
-def by_law(found: Matching, question: Question) -> bool:
-    """Whether a forecast decides without trial runs: the domains cover the target, or something
-    else is asked than its mean."""
-    return found.unexplained <= COVERED or question.objective != "mean"
+def by_law(found: Matching, question: Question, forecast: Forecast | None) -> bool:
+    """Whether a forecast decides without trial runs: the domains cover the target or are the
+    targets themselves, or something else is asked than the mean.
+
+    Raises:
+        DataError: When something else is asked and nothing is forecast.
+    """
+    if forecast is None:
+        if question.objective != "mean":
+            raise DataError(
+                "Expected losses that were read twice or more, on the text of all domains, for the "
+                f"objective {question.objective}, found none"
+            )
+        return False
+    known = not forecast.scatter.any()
+    return known or found.unexplained <= COVERED or question.objective != "mean"
 
 
 def candidate(

@@ -31,6 +31,9 @@ ALL, WORST = "all targets", "worst target"  # their mean by importance, where th
 # with the losses of 13 and 12 domains 0 was too narrow for targets that are made of several, and
 # their intervals held 94 to 99 % with this.
 TOGETHER = 0.15
+# Nats per token: of the level of a target of which nothing is explained, at a mixture that has no
+# text in common with those of the runs.
+SCATTER = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +129,7 @@ class Forecast:
         domains = losses_of(self.draws, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         generator = torch.Generator().manual_seed(1)
-        tokens = self.known.tokens
+        tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
         trained = tokens / tokens.sum(1, keepdim=True)
         away = (mixtures[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
         noise = torch.randn(self.levels.shape, generator=generator).double()
@@ -250,6 +253,3 @@ def _ends(draws: Tensor) -> tuple[list[float], list[float]]:
     outside = (1 - LEVEL) / 2
     low, high = torch.quantile(draws, torch.tensor([outside, 1 - outside]).double(), 0)
     return low.tolist(), high.tolist()
-
-
-SCATTER = 0.3

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.utils import DataError, Number, read_as, read_hashed, with_hash
+from bydore_pyro.utils import DataError, Number, content_hash, plain_json, read_as, with_hash
 
 __all__ = ["READ", "READINGS", "Reading", "read_losses", "read_readings", "readings_text"]
 
@@ -74,6 +74,11 @@ def read_readings(folder: Path) -> tuple[Reading, ...]:
     path = folder / READINGS
     if not path.exists():
         return ()
-    if read_hashed(path) is None:
+    try:
+        found = plain_json(path.read_text(encoding="utf-8"))
+        sound = found.pop("sha256") == content_hash(found)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sound = False
+    if not sound:
         raise DataError(f"Expected the losses that a run has written, found others in {path}")
     return read_as(Table, path).readings

@@ -28,7 +28,8 @@ class TargetMeasurement:
         loss: Of the target, nats per token.
         sample: The target's gradients.
         metric: In which gradients are compared.
-        parts: Where the target is made of several, the same of each, by name.
+        parts: The same of each domain of the target, by name, where they were asked for and are
+            several.
     """
 
     step: int
@@ -61,6 +62,7 @@ def read_target(
     *,
     name: str = "validation",
     metric: Metric | None = None,
+    each: bool = False,
 ) -> TargetMeasurement:
     """Reads the gradients of a target where a model was measured.
 
@@ -70,6 +72,7 @@ def read_target(
         target: Its validation set is the target.
         name: Of the target, for errors.
         metric: That of the measurement, if it is known.
+        each: Whether each domain of the target is read by itself too.
 
     Raises:
         NonFiniteError: See `sample_of`.
@@ -93,6 +96,6 @@ def read_target(
         )
 
     whole, parts = read(slice(None)), target.validation_rows
-    if len(parts) == 1:
+    if not each or len(parts) == 1:
         return whole
     return dataclasses.replace(whole, parts={part: read(rows) for part, rows in parts.items()})

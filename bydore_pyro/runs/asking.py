@@ -174,7 +174,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     tell_of_few_documents(domains)
     texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    rounds = _rounds(options, everything, names, kept, anew)
+    rounds = _rounds(options, everything, domains, kept, anew)
     targets = targets_of(options, domains, rounds)
     plan, cost = trial_plan(options, domains, out / "trials"), Cost()
     answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
@@ -219,8 +219,8 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
 
 def _rounds(
     options: Options,
-    domains: Domains,
-    names: Sequence[str],
+    everything: Domains,
+    asked: Domains,
     kept: Sequence[Measurement],
     anew: Sequence[str],
 ) -> list[TargetMeasurement]:
@@ -228,15 +228,16 @@ def _rounds(
     evidence of the domains that are asked for."""
     from tqdm import tqdm
 
-    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
+    model = language_model(options, asked.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
     sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
-    each = options.search.sequences_of_round(domains.num_domains)
-    places = [domains.names.index(name) for name in names]
+    each = options.search.sequences_of_round(everything.num_domains)
+    places = [everything.names.index(name) for name in asked.names]
     rounds = []
     for one in tqdm(kept, unit="round", desc="targets"):
         set_parameters(proxy, one)
         known = {name: sample for name, sample in one.samples.items() if name not in anew}
-        own = measure(sketch, domains, each, one.step, known)
-        rounds.append(read_target(sketch, own, domains).restricted(places))
+        own = measure(sketch, everything, each, one.step, known)
+        target = read_target(sketch, own, asked, each=not options.run.validates_all)
+        rounds.append(target.restricted(places))
     return rounds

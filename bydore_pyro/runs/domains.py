@@ -40,7 +40,7 @@ from bydore_pyro.proxy import (
     model_source,
     read_model_config,
 )
-from bydore_pyro.runs.goal import bounds_of
+from bydore_pyro.runs.goal import bounds_of, references_of
 from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.utils import DataError, content_hash, device_named, listed, progress_bar, tell
@@ -102,6 +102,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     if options.run.max_epochs is not None:
         tell_of_sampled(domains)
     largest_weights(options, domains)
+    references_of(options.goal, domains)
     return domains
 
 

@@ -264,6 +264,14 @@ class Options:
             )
         if self.run.evidence == "linear" and self.run.checkpoint is not None:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+        known = self.run.evidence == "matching" and self.run.checkpoint is None
+        if not known and self.goal.objective != "mean":
+            raise ValueError(
+                "Expected --evidence matching and a proxy, whose losses are read, with --objective "
+                f"{self.goal.objective}, found a checkpoint or linear evidence"
+            )
+        if self.run.evidence == "linear" and self.goal.at_least:
+            raise ValueError("Expected --evidence matching with --at_least, found linear")
 
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are kept for measuring."""

@@ -175,7 +175,7 @@ def _answered(
     for one in measured:  # the last leaves the model as it was at the end
         set_parameters(proxy, one)
         with cost.part("gradients"):
-            rounds.append(read_target(sketch, one, domains))
+            rounds.append(read_target(sketch, one, domains, each=not options.run.validates_all))
     with cost.part("guide"):
         targets = targets_of(options, domains, rounds, with_guide=True)
     found, drawn = targets.found, targets.drawn

@@ -29,7 +29,8 @@ class Targets:
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
         importance: Of each, of sum 1.
-        losses: Of each, where the search was read ``(R, Q)``, nats per token.
+        losses: Of each, where the search was read ``(R, Q)``, nats per token; ``(R, 0)`` where
+            every domain is a target.
         unexplained: Share of each one's gradient that no mixture explains.
     """
 
@@ -66,10 +67,11 @@ def targets_of(
         alone = {name: match([one.parts[name].evidence for one in rounds]) for name in names}
         compositions = {name: draw_posterior(one, seed=seed).weights for name, one in alone.items()}
         unexplained = [one.unexplained for one in alone.values()]
-    losses = [[(one.parts or {names[0]: one})[name].loss for name in names] for one in rounds]
-    return Targets(
-        rounds, found, drawn, compositions, importance, torch.tensor(losses).double(), unexplained
-    )
+    losses = torch.empty(len(rounds), 0).double()  # those of the domains, where these are targets
+    if not options.run.validates_all:
+        parts = [one.parts or {names[0]: one} for one in rounds]
+        losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
+    return Targets(rounds, found, drawn, compositions, importance, losses, unexplained)
 
 
 def search_readings(options: Options, measured: Sequence[Measurement]) -> list[Reading]:
@@ -96,7 +98,7 @@ def forecast_for(
     if len(readings) < FEWEST or not known:
         return None
     of_targets = targets.losses
-    if set(targets.importance) == set(names) and not any(targets.unexplained):  # `all`
+    if not of_targets.shape[1]:
         of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
     runs = RunLosses(
         tokens=torch.tensor([[one.tokens[name] for name in names] for one in readings]).double(),

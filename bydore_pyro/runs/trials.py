@@ -168,13 +168,14 @@ def answered(
     with cost.part("law"):
         forecast = forecast_for(domains, targets, readings, seed)
     tried = None
-    if plan is not None and (forecast is None or not by_law(found, question)):
+    if plan is not None and not by_law(found, question, forecast):
         with cost.part("law"):
             law = None if forecast is None else best_of(forecast, question).decision.weights
         tell(f"next: {plan.count} trial runs of {plan.steps} steps each")
         tried, read = plan.tried(found, drawn, question, cost, law)
-        readings += read
-        with cost.part("law"):
-            forecast = forecast_for(domains, targets, readings, seed)
+        if readings:  # else no run tells the targets' losses
+            readings += read
+            with cost.part("law"):
+                forecast = forecast_for(domains, targets, readings, seed)
     with cost.part("law"):
         return answer_of(found, drawn, question, tried, forecast)

@@ -1,4 +1,4 @@
-"""Draws of weights: their intervals, their centre, and the mixture that tells both."""
+"""Draws of weights: their intervals, their bounds, and the mixture that they make."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from bydore_pyro.answer.draws import (
-    centre_of,
     interval_of_draws,
     mixture_of_draws,
+    raised,
     to_the_bounds,
 )
 from bydore_pyro.answer.question import Question
@@ -20,13 +20,10 @@ from bydore_pyro.core.point import central_weights
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
 
 
-def mixture_of(
-    draws: np.ndarray, names: Sequence[str], lengths: np.ndarray | None = None, **more: dict
-) -> Mixture:
+def mixture_of(draws: np.ndarray, names: Sequence[str], **more: dict) -> Mixture:
     question = Question(names=tuple(names), tokenizer="t", data_sha256="d", **more)
     values = torch.from_numpy(draws)
-    centre = centre_of(values, None if lengths is None else torch.from_numpy(lengths))
-    return mixture_of_draws(values, centre, question)
+    return mixture_of_draws(values, central_weights(values), question)
 
 
 def test_an_interval_of_a_density_that_falls_from_0_begins_with_0() -> None:
@@ -93,10 +90,18 @@ def test_branches_and_the_rest_have_the_intervals_of_their_sums() -> None:
     assert (few.branches, few.rest) == ({}, None)
 
 
-def test_of_steps_of_two_lengths_the_mean_of_their_centres_is_the_mixture() -> None:
-    """Draws that are certain within a length: a rare one still counts, and its weight is held."""
-    w = np.array([[0.8, 0.2]] * 3 + [[1.0, 0.0]] * 97)
-    mixture = mixture_of(w, "ab", np.where(w[:, 0] < 1, 1.0, 0.5))
-    assert mixture.weights == pytest.approx((0.994, 0.006))
-    assert mixture.hdi == (pytest.approx((0.994, 1.0)), pytest.approx((0.0, 0.006)))
-    assert mixture_of(w, "ab").weights == pytest.approx((1.0, 0.0))
+@pytest.mark.parametrize("least", [(0.2, 0.0, 0.0), (0.3, 0.3, 0.0), (0.2, 0.2, 0.6), (0, 0, 0)])
+def test_weights_are_raised_to_their_bounds_and_the_others_keep_their_proportions(
+    least: tuple[float, ...],
+) -> None:
+    draws = torch.from_numpy(np.random.default_rng(0).dirichlet([1, 2, 3], 500))
+    bound = torch.tensor(least).double()
+    found = raised(draws, bound)
+    torch.testing.assert_close(found.sum(1), torch.ones(500).double())
+    assert (found >= bound - 1e-12).all()
+    free = (found > bound + 1e-12).all(1) | ~bound.any()
+    torch.testing.assert_close(found[free], draws[free], msg="within the bounds nothing moves")
+    others = (found > bound + 1e-12) & (draws > 0)
+    ratio = torch.where(others, found / draws, torch.nan)
+    spread = ratio.nan_to_num(0).amax(1) - ratio.nan_to_num(9e9).amin(1)
+    assert (spread[others.any(1)] < 1e-9).all()

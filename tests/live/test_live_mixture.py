@@ -21,9 +21,11 @@ PLANTED = {"a": 0.6, "b": 0.4}
 SEQUENCES = 40
 
 
-def domains_of(seed: int = 0, measured: int = 200, target: str | None = None) -> Domains:
+def domains_of(
+    seed: int = 0, measured: int = 200, target: str | None = None, documents: int = 100
+) -> Domains:
     return Domains(
-        random_store(tokens=12800, documents=100),
+        random_store(tokens=12800, documents=documents),
         PLANTED if target is None else {target: 1.0},
         sequence_length=32,
         validation_sequences=200,
@@ -265,8 +267,12 @@ def test_a_model_that_diverged_is_told() -> None:
 
 
 def test_two_processes_that_share_a_models_parameters_find_the_same(tmp_path: Path) -> None:
+    """Of text whose documents are a sequence each: two measured at once are one witness."""
+
     def work(rank: int) -> None:
-        live, model = live_of(parallel=Parallel()), fully_shard(Bigram(24, 0))
+        domains = domains_of(documents=400)
+        live = LiveMixture(domains, first=5, sequences=SEQUENCES, parallel=Parallel())
+        model = fully_shard(Bigram(24, 0))
         trained(live, model, range(1, 11))
         np.save(f"found-{rank}.npy", live.rounds[-1].weights)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from bydore_pyro.measure.config import MatchingConfig
@@ -12,16 +14,18 @@ def test_one_sequence_is_too_few_for_a_check() -> None:
         MatchingConfig(check_sequences=1)
 
 
-def test_rounds_are_spread_evenly_and_end_with_the_search() -> None:
-    assert MatchingConfig().trained_steps == 168
-    assert MatchingConfig().trial_steps == 240
-    assert MatchingConfig().measured_steps == (56, 112, 168)
-    assert MatchingConfig(steps=3, train_share=1.0).measured_steps == (1, 2, 3)
-    for steps in range(8, 60):
-        config = MatchingConfig(steps=steps, rounds=3)
-        assert len(set(config.measured_steps)) == 3
-        assert config.measured_steps[0] >= 1
-        assert config.measured_steps[-1] == config.trained_steps
+def test_each_round_follows_half_the_steps_of_the_next() -> None:
+    assert MatchingConfig().trial_steps == 160
+    assert MatchingConfig().measured_steps == (100, 200, 400)
+    assert MatchingConfig(steps=4).measured_steps == (1, 2, 4)
+    assert MatchingConfig(steps=9, rounds=1).measured_steps == (9,)
+    for rounds in (2, 3, 4):
+        for steps in range(2 ** (rounds - 1), 80):
+            found = MatchingConfig(steps=steps, rounds=rounds).measured_steps
+            assert found[-1] == steps
+            assert all(0 < a < b for a, b in itertools.pairwise(found))
+            halves = itertools.pairwise(found)
+            assert all(abs(a - b / 2) <= 0.75 for a, b in halves), "to the nearest step"
 
 
 def test_many_domains_are_measured_on_fewer_sequences() -> None:

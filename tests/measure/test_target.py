@@ -71,7 +71,7 @@ def test_a_round_tells_where_it_was_measured_and_its_gradients() -> None:
     run = usual()
     before = run.proxy.cost.tokens["gradients"]
     rounds = rounds_of(run)
-    assert [one.step for one in rounds] == [3, 6]
+    assert [one.step for one in rounds] == [5, 10]
     assert all(one.sequences == 4 * 40 for one in rounds)
     assert run.proxy.cost.tokens["gradients"] == before + 2 * 200 * 32
     for one, measured in zip(rounds, run.measured, strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from method_options import options_for
+from method_options import WITHHELD, options_for
 
 from bydore_pyro.core.matching import match
 from bydore_pyro.core.posterior import draw_posterior
@@ -37,7 +37,7 @@ from bydore_pyro.utils.run_folder import RunFolder
 
 
 def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
-    options = options_for(store, "--target_tokens", "5000", "--check_sequences", "4")
+    options = options_for(store, *WITHHELD, "--target_tokens", "5000", "--check_sequences", "4")
     domains = load_domains(options)
     found = search(options, domains, RunFolder(tmp_path), "test")
     matching, drawn = found.answer.evidence
@@ -50,7 +50,7 @@ def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
     assert metrics.guide_fit == guide_record(drawn.fit) != guide_record(None) == GuideRecord()
     assert metrics.trials == trial_record(found.answer.tried) != trial_record(None) == TrialRecord()
     assert [one.probability for one in metrics.trials.tried] == [*found.answer.tried.probabilities]
-    assert [one.step for one in told.rounds] == [2, 3]
+    assert [one.step for one in told.rounds] == [3, 6]
     assert told.unexplained == matching.unexplained
     assert told.by_document_over_by_sequence > 0
     assert told.draws.exact
@@ -67,11 +67,11 @@ def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
         set_parameters(found.proxy, one)
         rounds.append(read_target(sketch, one, domains))
     again = match([one.evidence for one in rounds])
-    check = ResidualCheck(torch.tensor([1.0, 0, 0]), torch.tensor([0.1, 1, 1]), again.weights)
+    check = ResidualCheck(torch.tensor([1.0, 0]), torch.tensor([0.1, 1]), again.weights)
     record = matching_record(domains.names, rounds, again, draw_posterior(again), check)
     assert record.rounds == told.rounds, "what it keeps says what it found"
     assert record.draws == told.draws
-    assert record.check.failing == ("a",)
+    assert record.check.failing == ("b",)
     guided = dataclasses.replace(drawn, rhat=math.nan)
     draws = matching_record(domains.names, rounds, again, guided).draws
     assert (draws.exact, draws.rhat, draws.settled) == (False, None, drawn.settled)

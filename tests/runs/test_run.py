@@ -60,7 +60,8 @@ def results(folder: Path) -> dict[str, object]:
     metrics = json.loads((folder / "metrics.json").read_text())
     kept = ("mixture_sha256", "last_weights", "learning", "matching", "trials", "guide_fit")
     content = {name: metrics.get(name) for name in kept} | {"tokens": metrics["search"]["tokens"]}
-    for name in ("mixture.json", "guide.safetensors"):
+    kinds = ("losses.json",) if metrics.get("matching") else ()  # Algorithm 1 reads none
+    for name in ("mixture.json", "guide.safetensors", *kinds):
         content[name] = (folder / name).read_bytes()
     for path in folder.glob("*.nc"):
         group = "posterior" if path.name == "posterior.nc" else None
@@ -266,7 +267,7 @@ def test_a_kill_within_a_round_loses_that_round_alone(
     with pytest.raises(SystemExit):
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
-    assert saved == ["step-000001"], "the first of two rounds follows step 2"
+    assert saved == ["step-000004"], "the first of two rounds follows step 5"
 
 
 def edited(folder: Path, part: str, **fields: object) -> None:

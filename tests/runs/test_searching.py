@@ -10,7 +10,7 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from method_options import options_for
+from method_options import WITHHELD, options_for
 from quick import QUICK
 
 from bydore_pyro.data.store import TokenStore
@@ -21,7 +21,7 @@ from bydore_pyro.runs.searching import search, search_in
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 
-ROUNDS = ("--rounds", "3", "--train_share", "0.5", "--steps", "12", "--trials", "0")
+ROUNDS = ("--rounds", "3", "--steps", "6", "--trials", "0")
 EVERY_STEP = ("--checkpoint_every", "1", "--check_sequences", "4")
 
 
@@ -42,14 +42,14 @@ def assert_same(left: Found, right: Found) -> None:
 def test_a_search_leaves_its_run_and_its_checkpoints(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = options_for(store, *EVERY_STEP, "--trials", "2")
+    options = options_for(store, *WITHHELD, *EVERY_STEP, "--trials", "2")
     found = searched(options, tmp_path / "run")
-    assert found.metrics.steps == options.search.trained_steps == found.proxy.steps == 3
-    assert found.path.shape == (2, 3)
+    assert found.metrics.steps == options.search.steps == found.proxy.steps == 6
+    assert found.path.shape == (2, 2)
     assert len(found.validation_losses) == 2
     told = capsys.readouterr().err
-    rounds = [f"round {n} of 2: measuring the gradients of 3 domains" for n in (1, 2)]
-    trials = "2 trial runs of 4 steps each"
+    rounds = [f"round {n} of 2: measuring the gradients of 2 domains" for n in (1, 2)]
+    trials = "2 trial runs of 2 steps each"
     places = [told.index(one) for one in (*rounds, trials, "trials: 100%")]
     assert places == sorted(places), told
     assert "step/s" not in told[: places[2]], "nobody knows how long the rest takes"
@@ -59,7 +59,14 @@ def test_a_search_leaves_its_run_and_its_checkpoints(
     assert is_finished(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
-    kept = ("guide.safetensors", "posterior.nc", "posterior.png", "measured-1", "measured-2")
+    kept = (
+        "guide.safetensors",
+        "posterior.nc",
+        "posterior.png",
+        "measured-1",
+        "measured-2",
+        "losses.json",
+    )
     assert all((tmp_path / "run" / name).exists() for name in kept)
     assert not list((tmp_path / "below").glob("measured-*")), "nobody asks it"
 
@@ -102,14 +109,15 @@ def stopped(whole: Path, out: Path, step: int) -> Path:
 def test_it_goes_on_after_any_step(
     store: Path, whole: tuple[Found, Path], tmp_path: Path, step: int
 ) -> None:
-    """Before, between and after its rounds (2, 4, 6), and where a kill lost the last checkpoint."""
+    """Before, between and after its rounds (2, 3, 6), and where a kill lost the last checkpoint."""
     found, path = whole
     out = stopped(path, tmp_path / "out", step)
     for number in (1, 2, 3):
-        if step % 2 == 0 and number > step // 2:  # else the round was kept, the step was not
+        at = (2, 3, 6)[number - 1]
+        if step in (2, 3, 6) and at > step:  # else the round was kept, the step was not
             shutil.rmtree(out / f"measured-{number}")
     assert_same(found, searched(options_for(store, *ROUNDS, *EVERY_STEP), out, resume=True))
-    for name in ("mixture.json", "guide.safetensors"):
+    for name in ("mixture.json", "guide.safetensors", "losses.json"):
         assert (out / name).read_bytes() == (path / name).read_bytes()
 
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from method_options import options_for
+from method_options import WITHHELD, options_for
 
 from bydore_pyro.answer.answer import candidate
 from bydore_pyro.answer.steps import FIRST, next_length
@@ -38,14 +38,16 @@ def test_the_trials_are_those_of_the_options(
 
 
 def test_lengths_are_tried_once_from_the_whole_step_on(store: Path, tmp_path: Path) -> None:
-    options = options_for(store, "--trials", "4")
+    options = options_for(store, *WITHHELD, "--trials", "4")
     domains = load_domains(options)
-    searched = search_in(options_for(store, "--trials", "0"), domains.corpus, tmp_path / "s", "x")
+    searched = search_in(
+        options_for(store, *WITHHELD, "--trials", "0"), domains.corpus, tmp_path / "s", "x"
+    )
     found, drawn = searched.answer.evidence
     plan, question = trial_plan(options, domains, tmp_path / "t"), question_of(options, domains)
     assert plan is not None
     cost = Cost()
-    tried = plan.tried(found, drawn, question, cost)
+    tried, readings = plan.tried(found, drawn, question, cost)
     assert tried.steps == options.search.trial_steps
     assert tried.lengths == (*FIRST, next_length(list(FIRST), list(tried.losses[:3])))
     for length, mixture in zip(tried.lengths, tried.mixtures, strict=True):
@@ -56,6 +58,6 @@ def test_lengths_are_tried_once_from_the_whole_step_on(store: Path, tmp_path: Pa
     assert different <= cost.report()["parts"]["trial_train"]["tokens"] / of_one <= 4
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
     again = Cost()
-    assert plan.tried(found, drawn, question, again) == tried
+    assert plan.tried(found, drawn, question, again) == (tried, readings)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")} == files
     assert again.report()["tokens"] == cost.report()["tokens"], "finished ones are charged, too"
