@@ -247,7 +247,7 @@ def _texts(records: Sequence[RunRecord]) -> list[str]:
     found: dict[str, str] = {}
     for record in sorted(records, key=lambda one: one.found_by == "ask"):
         if record.mixture is not None:
-            found.setdefault(_measured_by(record), record.mixture.data_sha256)
+            found.setdefault(_measured_by(record), record.mixture.data_sha256 or "")
     return [found.get(_measured_by(record), "") for record in records]
 
 
