@@ -117,6 +117,7 @@ def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, li
     for label, prices in (
         ("0.01 more at least costs", outlook.price_at_least),
         ("0.01 more at most brings", outlook.price_at_most),
+        ("10 % more text brings", outlook.worth_of_text),
     ):
         if any(price > LEAST_PRICE for price in prices.values()):
             words = {name: number(price, ".4f") for name, price in prices.items()}

@@ -267,7 +267,7 @@ def test_a_model_that_diverged_is_told() -> None:
 
 
 def test_two_processes_that_share_a_models_parameters_find_the_same(tmp_path: Path) -> None:
-    """Of text whose documents are a sequence each: two that are measured at once are one witness."""
+    """Of text whose documents are a sequence each: two measured at once are one witness."""
 
     def work(rank: int) -> None:
         domains = domains_of(documents=400)

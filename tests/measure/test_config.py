@@ -24,7 +24,7 @@ def test_each_round_follows_half_the_steps_of_the_next() -> None:
             found = MatchingConfig(steps=steps, rounds=rounds).measured_steps
             assert found[-1] == steps
             assert all(0 < a < b for a, b in itertools.pairwise(found))
-            halves = zip(found, found[1:], strict=False)
+            halves = itertools.pairwise(found)
             assert all(abs(a - b / 2) <= 0.75 for a, b in halves), "to the nearest step"
 
 
