@@ -132,6 +132,11 @@ class Asked:
     answer: Answer
     metrics: Metrics
 
+    @property
+    def anew(self) -> tuple[str, ...]:
+        """The domains that were measured for this question."""
+        return self.metrics.measured_anew
+
 
 def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     """Answers a question from what a search has measured and read.
