@@ -149,17 +149,17 @@ def random_store(
     names: Sequence[str] = "abcd", vocabulary: int = 24, tokens: int = 6400, documents: int = 20
 ) -> TokenStore:
     """Independent tokens, drawn from a distribution of each domain's own: no text, no disk."""
-    rng = np.random.default_rng(0)
-    train, validation = {}, {}
+    rng, other = np.random.default_rng(0), np.random.default_rng(1)
+    train, validation, judged = {}, {}, {}
     for name in names:
         shares = rng.gamma(0.5, size=vocabulary)
         cumulated = np.cumsum(shares / shares.sum())
-        for side in (train, validation):
-            found = np.searchsorted(cumulated, rng.random(tokens))
+        for side, drawn in ((train, rng), (validation, rng), (judged, other)):
+            found = np.searchsorted(cumulated, drawn.random(tokens))
             side[name] = np.minimum(found, vocabulary - 1).astype(np.uint16)
     ends = dict.fromkeys(names, np.arange(1, documents + 1) * (tokens // documents))
     index = {"vocabulary": vocabulary, "sha256": "random", "tokenizer_sha256": "none"}
-    return TokenStore(Path(), train, validation, index, ends, ends).with_judged()
+    return TokenStore(Path(), train, validation, index, ends, ends, judged, ends)
 
 
 def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:

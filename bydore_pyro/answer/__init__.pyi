@@ -1,6 +1,7 @@
 from .agreement import agreement as agreement
 from .answer import CHAINS as CHAINS
 from .answer import COVERED as COVERED
+from .answer import HARDLY as HARDLY
 from .answer import Answer as Answer
 from .answer import answer_of as answer_of
 from .answer import by_law as by_law

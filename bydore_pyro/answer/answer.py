@@ -35,7 +35,16 @@ from bydore_pyro.utils import DataError
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["CHAINS", "COVERED", "Answer", "answer_of", "by_law", "candidate", "inference_data"]
+__all__ = [
+    "CHAINS",
+    "COVERED",
+    "HARDLY",
+    "Answer",
+    "answer_of",
+    "by_law",
+    "candidate",
+    "inference_data",
+]
 
 CHAINS = GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
@@ -44,6 +53,7 @@ MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
 # Share of a target's gradient that the domains may leave unexplained if its composition is to say
 # what its loss will be. Covered targets left .04 to .23, withheld ones .54 to .81.
 COVERED = 0.4
+HARDLY = 0.7  # from which on the weights are little more than a guess
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +133,15 @@ def answer_of(
     run = question.run
     notes = [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
+    if found.unexplained >= HARDLY:
+        notes.append(
+            f"The domains explain hardly anything of the target: {found.unexplained:.0%} of its "
+            "gradient is left. The weights are little more than a guess; text like the target's "
+            "is missing."
+        )
+        mixture = dataclasses.replace(
+            mixture, hdi=None, standard_deviation=None, branches={}, rest=None
+        )
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))
     if question.most is not None and ways.keys() != {LAW}:
         mixture = mixture.capped(question.most)

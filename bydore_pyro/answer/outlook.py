@@ -62,7 +62,8 @@ def outlook_of(
     forecast: Forecast, question: Question, weights: Tensor, best: Best | None = None
 ) -> Outlook:
     """Returns the outlook of weights ``(K,)``, with prices where a decision found them."""
-    names = question.names
+    names, worst = question.names, question.objective == "worst"
+    forecast = replace(forecast, worst=worst)
     mixtures = {ANSWER: weights, **question.references}
     found = Outlook(
         tokens=forecast.length,
@@ -93,7 +94,6 @@ def outlook_of(
     held = decision.probability if question.objective == "none_worse" else None
     line = {}
     if len(forecast.importance) in (2, 3):
-        levels = forecast.levels.mean(0)
-        columns = (frontier(best.law, best.goal)[1] + levels).T.tolist()
+        columns = frontier(best.law, best.goal)[1].T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
     return replace(found, frontier=line, freedom=free, none_worse=held, **priced)

@@ -105,11 +105,11 @@ def _judged(asked: Asked, config: AskConfig) -> Outlook | None:
     forecast, domains = asked.answer.forecast, asked.domains
     if forecast is None:
         raise DataError(
-            "Expected a search that read its losses twice or more, on the text of all domains, for "
-            "a forecast of --mixture, found none"
+            "Expected a search that read the losses of all these domains twice or more, for a "
+            "forecast of --mixture, found none"
         )
     if config.against is not None:
-        other = {"against": weights_of(config.against, domains)}
+        other = {config.against: weights_of(config.against, domains)}
     else:
         weights = gathered(asked.answer.mixture.as_dict(), domains.pools)
         other = {ANSWER: torch.tensor([weights[name] for name in domains.names]).double()}

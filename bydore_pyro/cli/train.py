@@ -80,6 +80,9 @@ class TrainConfig(Checked):
         [],
         "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl.",
     )
+    drop_copies: bool = option(
+        False, "With --live: leave out documents of the target that stand in the training text too."
+    )
     live_share: float = option(
         0.01,
         "With --live: share of the training's sequences that measuring may add.",
@@ -101,7 +104,7 @@ class TrainConfig(Checked):
             found = "no --validation" if self.live else "no --live"
             raise ValueError(f"Expected --live and --validation together, found {found}")
         if not self.live:
-            warn_idle(self, ("live_share", "live_level"), "no --live")
+            warn_idle(self, ("live_share", "live_level", "drop_copies"), "no --live")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +169,10 @@ def _tried(mixture: Path) -> bool:
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
-    from bydore_pyro.data import with_validation_file
     from bydore_pyro.live import LiveTraining
     from bydore_pyro.mixture import normalised
     from bydore_pyro.proxy import Parallel
+    from bydore_pyro.runs import with_targets
     from bydore_pyro.training import Stages, read_stages, train_target
     from bydore_pyro.utils import number_of_tokens
 
@@ -193,9 +196,8 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
                 f"Expected one mixture with --live, found {len(stages.mixtures)} stages in "
                 f"{given.mixture}"
             )
-        target = RunConfig(validation=given.validation)
-        for path in target.validation_files().values():
-            store = with_validation_file(store, path)
+        target = RunConfig(validation=given.validation, drop_copies=given.drop_copies)
+        store = with_targets(store, target, prepared=not names_shards(given.data))
         live = LiveTraining(
             store,
             target.validation_shares(),

@@ -56,7 +56,7 @@ def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
 
 
 def kept_slopes(short: LawDraws, long: LawDraws) -> float:
-    """Returns the correlation of two laws' mean logarithmic slopes, over their targets.
+    """Returns the correlation of two laws' mean logarithmic slopes over targets, in [-1, 1].
 
     `KEPT` is that of laws of the same targets at a length and at four times that.
 

@@ -20,6 +20,7 @@ from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import FreeConcentrations
+from bydore_pyro.utils import one_thread
 
 __all__ = ["DRAWS", "Posterior", "draw_posterior"]
 
@@ -49,6 +50,7 @@ class Posterior:
     fit: GuideFit | None = None
 
 
+@one_thread()
 def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) -> Posterior:
     """Draws 4,000 times from the posterior of the evidence of rounds.
 

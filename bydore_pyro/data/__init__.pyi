@@ -1,3 +1,5 @@
+from .copies import copies_in as copies_in
+from .copies import without_documents as without_documents
 from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
@@ -20,6 +22,7 @@ from .preparation import cache_folder as cache_folder
 from .preparation import load_tokens as load_tokens
 from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
+from .remote import is_remote as is_remote
 from .rows import RowConfig as RowConfig
 from .rows import read_rows as read_rows
 from .sources import LISTS as LISTS
@@ -46,8 +49,10 @@ from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
 from .tokenizer import vocabulary_of as vocabulary_of
 from .tokens import LazyTokens as LazyTokens
+from .tokens import Runs as Runs
 from .tokens import Tokens as Tokens
 from .tokens import joined as joined
+from .tokens import kept as kept
 from .variants import cut_store as cut_store
 from .variants import joined_stores as joined_stores
 from .variants import name_of_validation_file as name_of_validation_file

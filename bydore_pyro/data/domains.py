@@ -361,7 +361,8 @@ def _check(
         if len(corpus.train[name]) < length:
             raise DataError(
                 f"Expected at least one sequence of {length} tokens in domain '{name}', "
-                f"found {len(corpus.train[name])} tokens"
+                f"found {len(corpus.train[name])} tokens: --sequence_length makes it shorter, "
+                "--domains names those to train on"
             )
     total = sum(validation.values())
     if not validation or any(not share > 1e-6 * abs(total) for share in validation.values()):

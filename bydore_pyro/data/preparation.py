@@ -21,6 +21,7 @@ from typing import Any
 
 from bydore_pyro.data.build import RECORD, Bar, Build
 from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.index import building_place
 from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.rows import RowConfig
@@ -52,7 +53,7 @@ from bydore_pyro.utils import (
     join_cluster,
 )
 
-__all__ = ["building_place", "cache_folder", "load_tokens", "prepare", "tell_idle"]
+__all__ = ["cache_folder", "load_tokens", "prepare", "tell_idle"]
 
 log = logging.getLogger(__name__)
 
@@ -115,11 +116,6 @@ def prepare(
     finally:
         lock.release()
     return open_store(out, verify=False)
-
-
-def building_place(out: Path) -> Path:
-    """Returns the folder in which a store is built; its builder locks it."""
-    return out.parent / f".{out.name}.partial"
 
 
 def _make_tokenizer(folder: Path, plan: Plan, progress: Callable[[str], None]) -> None:
@@ -204,7 +200,8 @@ def _leave_out(
             dropped = counts["duplicates_dropped"] + counts["in_validation_dropped"]
             raise DataError(
                 f"Expected text in every domain of {plan.data}, found none usable in '{name}' "
-                f"({dropped} duplicates, {counts['skipped']} rows skipped, others too short)"
+                f"({dropped} duplicates, {counts['skipped']} rows skipped, others shorter than "
+                f"{plan.corpus.shortest_document} characters, see --shortest_document)"
             )
         progress(f"left out because it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size

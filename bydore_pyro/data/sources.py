@@ -296,7 +296,7 @@ def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
         if not places:
             raise DataError(f"Expected at least one path for {side}, found none for {where}")
         for place in places:
-            if not isinstance(place, str):
+            if not isinstance(place, str) or "\0" in place:
                 raise DataError(f"Expected a path, found {place!r} for {where}")
     return ListedDomain(sides.get("train", []), sides.get("validation"), column)
 

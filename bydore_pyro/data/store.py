@@ -22,20 +22,19 @@ Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, read_index, sha256_of
 from bydore_pyro.data.remote import size_and_time
-from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.data.tokens import Tokens, parted
-from bydore_pyro.utils import DataError, content_hash, listed, one_line
+from bydore_pyro.utils import DataError, content_hash, listed
 
 __all__ = [
     "END",
@@ -55,9 +54,6 @@ __all__ = [
     "stored_as",
 ]
 
-FORMAT = "bydore_pyro.tokens/2"
-INDEX = "index.json"
-SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
@@ -277,7 +273,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         DataError: When it is not a store, of another version (one of an earlier version must be
             prepared again), or does not hold what its index says.
     """
-    index = _read_index(folder)
+    index = read_index(folder)
     dtype = np.dtype(index["dtype"])
     store = TokenStore(folder, {}, {}, index)
     for name, split in product(sorted(index["domains"]), SPLITS):
@@ -302,32 +298,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     return store.with_judged()
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
-    """Returns the index, after checking its own hash and the hash of its tokenizer."""
-    path = folder / INDEX
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        if index["format"] != FORMAT:
-            message = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
-            raise DataError(f"{message} {path}: prepare it again")
-        of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
-        found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
-        found_tokenizer = tokenizer_sha256(folder / "tokenizer")
-    except DataError:
-        raise
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        reason = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected the index of a token store, found {path}: {reason}") from None
-    if found != of_index:
-        raise DataError(f"Expected {path} to match the hash in it, found another")
-    if found_tokenizer != of_tokenizer:
-        raise DataError(
-            f"Expected the tokenizer that {folder} was built with ({of_tokenizer[:12]}), found "
-            f"another ({found_tokenizer[:12]})"
-        )
-    return index
-
-
 def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
     """Maps an array of so many numbers from a file."""
     try:
@@ -349,9 +319,3 @@ def nothing_counted() -> dict[str, Any]:
         "in_validation_dropped": 0,
         "skipped": 0,
     }
-
-
-def sha256_of(domains: Mapping[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:
-    """Returns the hash that names a store, from its domains' entries and its tokenizer."""
-    content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()

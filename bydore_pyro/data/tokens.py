@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["LazyTokens", "Tokens", "joined", "parted"]
+__all__ = ["LazyTokens", "Runs", "Tokens", "joined", "kept", "parted"]
 
 EVERY = 3  # one document of so many is judged
+#: What is kept of an array: starts and ends, exclusive.
+Runs = tuple[np.ndarray, np.ndarray]
 
 
 class Tokens(Protocol):
@@ -70,6 +72,19 @@ def joined(parts: Sequence[Tokens]) -> Tokens:
     return LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0))
 
 
+def kept(tokens: Tokens, runs: Runs) -> Tokens:
+    """Returns the runs of an array, one behind the other, as an array; nothing is copied."""
+    starts, stops = runs
+    ends = np.cumsum(stops - starts)
+    before = ends - (stops - starts)
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        run = np.searchsorted(ends, positions, "right")
+        return np.asarray(tokens[starts[run] + positions - before[run]])
+
+    return LazyTokens(take, tokens.dtype, (0, int(ends[-1]) if len(ends) else 0))
+
+
 def parted(
     tokens: Tokens, ends: np.ndarray
 ) -> tuple[tuple[Tokens, np.ndarray], tuple[Tokens, np.ndarray]]:
@@ -88,13 +103,9 @@ def parted(
 
 def _documents(tokens: Tokens, ends: np.ndarray, chosen: np.ndarray) -> tuple[Tokens, np.ndarray]:
     """Returns some documents of an array, one behind the other, and where they end."""
-    if chosen.all() or not chosen.any():
-        return (tokens, ends) if chosen.all() else (tokens[:0], ends[:0])
-    own = np.cumsum(np.diff(ends, prepend=0)[chosen])
+    if chosen.all():
+        return tokens, ends
+    starts, stops = np.concatenate([ends[:0], [0], ends[:-1]])[chosen], ends[chosen]
+    own = np.cumsum(stops - starts)
     own.flags.writeable = False
-    shift = ends[chosen] - own
-
-    def take(positions: np.ndarray) -> np.ndarray:
-        return tokens[positions + shift[np.searchsorted(own, positions, "right")]]
-
-    return LazyTokens(take, tokens.dtype, (0, int(own[-1]))), own
+    return kept(tokens, (starts, stops)), own

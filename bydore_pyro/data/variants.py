@@ -57,9 +57,9 @@ def with_validation_file(
 ) -> TokenStore:
     """Returns a store with the rows of a file as one more domain, of held-out text alone.
 
-    The file names the domain. Each row is a document, whatever its length; nothing is drawn or cut.
-    Of rows of the same text one is kept, because copies add nothing new. None is kept to judge by.
-    The tokens are held in memory.
+    The file names the domain. Each row is a document, whatever its length; nothing is drawn or cut
+    but the space around its text, as of every document. Of rows of the same text one is kept,
+    because copies add nothing new. None is kept to judge by. The tokens are held in memory.
 
     Raises:
         DataError: When there is no such file, it holds no text or what cannot be read, or its name
@@ -76,11 +76,8 @@ def with_validation_file(
             f"({listed(store.names)}), found {path}"
         )
     read = list(read_rows(path, dataclasses.replace(rows or RowConfig(), domain_column=None)))
-    given = [row.text for row in read if row.text]
-    first: dict[str, str] = {}
-    for text in given:
-        first.setdefault(text.strip(), text)
-    texts = list(first.values())
+    given = [text for row in read if row.text and (text := row.text.strip())]
+    texts = list(dict.fromkeys(given))
     if copies := len(given) - len(texts):
         warnings.warn(
             f"{path}: {copies} of {len(given)} rows are copies of others and are left out",

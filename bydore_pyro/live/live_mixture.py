@@ -17,8 +17,10 @@ and on six of them worse than a mixture that trial runs chose.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +48,7 @@ from bydore_pyro.proxy import (
     is_sharded,
 )
 from bydore_pyro.training import MixtureState, begin, next_batch
+from bydore_pyro.utils import listed
 
 if TYPE_CHECKING:
     import arviz
@@ -59,7 +62,7 @@ NOTHING = 0.95  # unexplained share of a target from which on no mixture is like
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRound:
-    """What one round found; arrays are ``(K,)``, shares of the training tokens.
+    """What one round found; arrays are ``(K,)``, shares of the training tokens, and read-only.
 
     Attributes:
         step: Steps of the model before it.
@@ -85,6 +88,11 @@ class LiveRound:
     validation_loss: float
     losses: np.ndarray
     draws: np.ndarray
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
 
 
 class LiveMixture:
@@ -130,13 +138,11 @@ class LiveMixture:
         seed: int = 0,
         parallel: Parallel | None = None,
     ) -> None:
-        for name, value, fine in (
-            ("first >= 1", first, first >= 1),
-            ("sequences >= 2", sequences, sequences >= 2),
-            ("0 <= level <= 1", level, 0 <= level <= 1),
-        ):
-            if not fine:
-                raise ValueError(f"Expected {name}, actual {value}")
+        _require_whole("first", first, 1)
+        _require_whole("sequences", sequences, 2)
+        _require_whole("sketch_size", sketch_size, 1)
+        if not 0 <= level <= 1:
+            raise ValueError(f"Expected 0 <= level <= 1, actual {level}")
         domains.measurable()
         self.domains, self.cost, self.sequences = domains, Cost(), sequences
         self._first, self._level = first, level
@@ -148,6 +154,7 @@ class LiveMixture:
             if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
                 raise ValueError(f"Expected weights >= 0, not all 0, actual {dict(start)}")
             self._start = given / given.sum()
+        self._start.setflags(write=False)
         self._order: MixtureState = begin(domains.num_domains)
         self._sketch: GradientSketch | ShardedSketch | None = None
         self._measured: list[RoundEvidence] = []
@@ -156,7 +163,7 @@ class LiveMixture:
 
     @property
     def present(self) -> np.ndarray:
-        """The present weights ``(K,)``; they sum to 1."""
+        """The present weights ``(K,)``, read-only; they sum to 1."""
         return self.rounds[-1].weights if self.rounds else self._start
 
     @property
@@ -171,7 +178,12 @@ class LiveMixture:
 
     def batch(self, size: int) -> Tensor:
         """Draws a training batch ``(size, T)`` by error diffusion: after every step each domain has
-        its share to within a sequence."""
+        its share to within a sequence.
+
+        Raises:
+            ValueError: When `size` is below 1.
+        """
+        _require_whole("size", size, 1)
         counts, self._order = next_batch(self._order, self.present, size)
         return self.domains.train_batch(dict(zip(self.domains.names, counts.tolist(), strict=True)))
 
@@ -185,13 +197,20 @@ class LiveMixture:
 
         Args:
             model: A causal language model, ``input_ids (B, T) -> logits (B, T, V)``.
-            step: Steps that it has taken.
+            step: Steps that it has taken, more than before the last round.
             most: The largest weights that are allowed ``(K,)``; any when None.
 
         Raises:
             NonFiniteError: When a loss or a gradient is not finite.
-            ValueError: See `bydore_pyro.proxy.ShardedSketch`.
+            ValueError: When the model has no parameters that are trained, the step is not behind
+                the last round's, or `most` holds other numbers; see also
+                `bydore_pyro.proxy.ShardedSketch`.
         """
+        _require_whole("step", step, self.rounds[-1].step + 1 if self.rounds else 0)
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise ValueError("Expected a model with parameters that require gradients, found none")
+        if most is not None:
+            most = _caps(most, self.domains.num_domains)
         domains, training = self.domains, model.training
         try:
             with self.cost.part("gradients"):
@@ -207,7 +226,7 @@ class LiveMixture:
             w, new = drawn.weights, central_weights(drawn.weights)
             if most is not None:
                 new = torch.from_numpy(within_caps(new.numpy()[None], most)[0])
-            present = torch.from_numpy(self.present)
+            present = torch.tensor(self.present)
             gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
             better = float(gained.double().mean())
         explains = found.unexplained < NOTHING
@@ -271,15 +290,25 @@ class LiveMixture:
     def state(self) -> dict[str, Any]:
         """Returns what the next batch and the next round depend on: plain values and arrays."""
         return {
+            "names": list(self.domains.names),
             "order": list(self._order),
             "domains": self.domains.state(),
             "measured": [vars(one) for one in self._measured],
-            "rounds": [vars(one) for one in self.rounds],
+            "rounds": [copy.deepcopy(vars(one)) for one in self.rounds],
             "cost": self.cost.report()["parts"],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a `state` of the same domains and options."""
+        """Goes on from a `state` of the same domains and options.
+
+        Raises:
+            ValueError: When it is of other domains, or of these in another order.
+        """
+        if (names := state.get("names")) != list(self.domains.names):
+            found = "no names" if names is None else listed(names)
+            raise ValueError(
+                f"Expected a state of the domains {listed(self.domains.names)}, found {found}"
+            )
         self._order = MixtureState(*state["order"])
         self.domains.restore(state["domains"])
         self._measured = [RoundEvidence(**one) for one in state["measured"]]
@@ -287,3 +316,19 @@ class LiveMixture:
         self.cost = Cost()
         self.cost.add(state["cost"])
         self._sketch = None
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"Expected {name} >= {least}, a whole number, actual {value}")
+
+
+def _caps(most: np.ndarray, num_domains: int) -> np.ndarray:
+    """Checks the largest weights that are allowed ``(K,)``; infinity allows any."""
+    caps = np.asarray(most, np.float64)
+    if caps.shape != (num_domains,) or not (caps >= 0).all() or not caps.sum() > 0:
+        raise ValueError(
+            f"Expected the largest weights of {num_domains} domains, >= 0 and not all 0, actual "
+            f"{most}"
+        )
+    return caps

@@ -7,7 +7,7 @@ domain's gradients in float16, and the documents that they come from. Files are 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core import Sample
-from bydore_pyro.data import Domains
+from bydore_pyro.data import Domains, file_sha256
 from bydore_pyro.proxy import GradientSketch, MeasuredModel, ShardedSketch, check_finite
-from bydore_pyro.utils import DataError, appearing_folder, read_tree, run_pieces, write_tree
+from bydore_pyro.utils import TREE, DataError, appearing_folder, read_tree, run_pieces, write_tree
 
 __all__ = [
     "Measurement",
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 FORMAT = "bydore_pyro.measurement/3"
+DELAY = 2.0  # seconds; a round that is over by then shows no bar of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Measurement:
         held_out: Losses on held-out text by domain (`read_losses`), nats per token; empty where
             nothing was read.
         hashes: Of the domains' text, by name; empty before it is kept.
+        sha256: Of the file that it was read from; "" before it is kept.
     """
 
     step: int
@@ -55,6 +57,7 @@ class Measurement:
     losses: Tensor
     held_out: Mapping[str, float] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
 
 
 def sample_of(
@@ -63,8 +66,10 @@ def sample_of(
     documents: np.ndarray,
     step: int,
     name: str,
+    done: Callable[[int], object] = lambda count: None,
 ) -> tuple[Sample, Tensor]:
-    """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``.
+    """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``;
+    tells how many more are `done`.
 
     Returns:
         The sample, and the sequences' losses ``(n,)``, nats per token.
@@ -72,7 +77,7 @@ def sample_of(
     Raises:
         NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
     """
-    sketches, losses = sketch(batch, "gradients")
+    sketches, losses = sketch(batch, "gradients", done)
     check_finite("loss", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
     return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), losses
@@ -139,7 +144,9 @@ def sampled(
     and mean losses, nats per token; as `sample_of`, on a cluster as for `measure`."""
     on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
     one = partial(_piece, _counting_anew(sketch), step)
-    found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu)))
+    sizes = [len(batch) for _, batch, _ in pieces]
+    about: Any = {"label": "gradients", "sizes": sizes, "unit": "sequence", "delay": DELAY}
+    found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu), **about))
     measured = [found[number] for number in range(len(pieces))]
     for *_, spent in measured:
         sketch.model.cost.add(spent)
@@ -150,13 +157,13 @@ def _piece(
     sketch: GradientSketch | ShardedSketch,
     step: int,
     piece: tuple[str, Tensor, np.ndarray],
-    _: object,
+    done: Callable[[int], object],
 ) -> tuple[Tensor, Tensor, float, dict[str, Any]]:
     """A domain's gradients, their documents, mean loss, and what they cost."""
     name, batch, documents = piece
     own = _counting_anew(sketch)
-    sample, loss = sample_of(own, batch, documents, step, name)
-    mean = float(loss.mean())
+    sample, losses = sample_of(own, batch, documents, step, name, done)
+    mean = float(losses.mean())
     return sample.gradients, sample.documents, mean, own.model.cost.report()["parts"]
 
 
@@ -225,6 +232,10 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")
         columns = (tree["sketches"], tree["largest"], tree["documents"])
+        if {*map(len, columns)} != {(count := len(header["domains"]))}:
+            raise DataError(
+                f"Expected sketches of {count} domains in {path}, found {[*map(len, columns)]}"
+            )
         samples = (_thawed(*one) for one in zip(*columns, strict=True))
         found.append(
             Measurement(
@@ -234,6 +245,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
                 losses=torch.as_tensor(tree["losses"]),
                 held_out=tree["held_out"],
                 hashes=header["domains"],
+                sha256=file_sha256(path / TREE),
             )
         )
     return found

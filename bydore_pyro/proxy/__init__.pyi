@@ -1,5 +1,6 @@
 from .gradients import GradientSketch as GradientSketch
 from .language_model import build_language_model as build_language_model
+from .language_model import configuration_of as configuration_of
 from .language_model import load_language_model as load_language_model
 from .language_model import load_weights as load_weights
 from .language_model import model_source as model_source

@@ -12,6 +12,7 @@ memory is sequences times ``S``, at any number of domains and any size of the mo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -59,12 +60,15 @@ class GradientSketch:
         """Sequences whose gradients are computed at once in each process."""
         return max(1, MOST_VALUES // self.count)
 
-    def __call__(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, batch: Tensor, part: str, done: Callable[[int], object] = lambda count: None
+    ) -> tuple[Tensor, Tensor]:
         """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU, of
-        token ids ``(B, T)``; charges a part of the cost counter."""
+        token ids ``(B, T)``; charges a part of the cost counter, and says how many are `done`."""
         pieces = []
         for rows in batch.split(self.chunk * self.model.parallel.count):
             pieces.append(self._sketch(rows, part))
+            done(len(rows))
             GradientSketch._untrimmed += len(rows)
             if self._untrimmed >= TRIM_EVERY:
                 GradientSketch._untrimmed = 0

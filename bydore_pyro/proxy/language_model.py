@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TokenLosses",
     "build_language_model",
+    "configuration_of",
     "load_language_model",
     "load_weights",
     "model_source",
@@ -28,12 +29,15 @@ __all__ = [
 ]
 
 PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a checkout, else in it
+OURS = "models"  # the folder of our own models
 MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 
 def model_source(named: str) -> str:
     """Returns the folder of a model or its hub name; our own models are found from any folder."""
-    places = (Path(named), PACKAGE.parent / named, PACKAGE / named)
+    places = [Path(named)]
+    if places[0].parent.name == OURS:  # not the folders of the package itself
+        places += [PACKAGE.parent / named, PACKAGE / named]
     return str(next((place for place in places if place.is_dir()), named))
 
 
@@ -145,6 +149,20 @@ def read_model_config(model: str | Path | PretrainedConfig) -> PretrainedConfig:
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
             raise ValueError(f"{config.model_type} is none")
         return config
+
+
+def configuration_of(model: str | Path) -> dict[str, Any]:
+    """Returns what a model's `config.json` says, without who wrote it: plain values by name.
+
+    Raises:
+        DataError: When there is none.
+    """
+    from transformers import PretrainedConfig
+
+    with _of_a_language_model(model):
+        content, _ = PretrainedConfig.get_config_dict(str(model))
+    writer = ("transformers_version", "_")
+    return {name: content[name] for name in sorted(content) if not name.startswith(writer)}
 
 
 @contextmanager

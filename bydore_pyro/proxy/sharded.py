@@ -11,6 +11,7 @@ leaves more micro-batches, whose scatter shows how surely the mean is known.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,12 @@ class ShardedSketch:
             self._shards.append((parameter, first % self.size, own))
             begins += parameter.numel()
 
-    def __call__(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, batch: Tensor, part: str, done: Callable[[int], object] = lambda count: None
+    ) -> tuple[Tensor, Tensor]:
         """Returns sketches ``(M, S)`` and losses ``(M,)``, nats per token, float32, on the CPU, of
-        the ``M`` micro-batches of token ids ``(B, T)``; charges a part of the cost counter."""
+        the ``M`` micro-batches of token ids ``(B, T)``; charges a part of the cost counter, and
+        says how many sequences are `done`."""
         parallel = self.model.parallel
         together = micro_batch(len(batch), parallel.count)
         before = [parameter.grad for parameter, *_ in self._shards]
@@ -85,6 +89,7 @@ class ShardedSketch:
                 loss.backward()
                 sketches.append(self._folded())
                 losses.append(loss.detach())
+                done(len(rows))
         finally:
             for (parameter, *_), gradient in zip(self._shards, before, strict=True):
                 parameter.grad = gradient

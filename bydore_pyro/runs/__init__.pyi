@@ -7,6 +7,7 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import uniform_weights as uniform_weights
+from .domains import with_targets as with_targets
 from .goal import KNOWN as KNOWN
 from .goal import GoalConfig as GoalConfig
 from .goal import weights_of as weights_of

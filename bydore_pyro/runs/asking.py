@@ -44,11 +44,11 @@ from bydore_pyro.runs.metrics import (
     trial_record,
 )
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.record import Metrics
-from bydore_pyro.runs.run import question_of
+from bydore_pyro.runs.record import Metrics, read_as
+from bydore_pyro.runs.run import is_finished, question_of
 from bydore_pyro.runs.targets import targets_of
 from bydore_pyro.runs.trials import answered, trial_plan
-from bydore_pyro.utils import Checked, DataError, Tokens, option, options_of
+from bydore_pyro.utils import Checked, DataError, RunFolderError, Tokens, option, options_of
 
 __all__ = ["AskConfig", "Asked", "ask"]
 
@@ -66,6 +66,9 @@ class AskConfig(Checked):
         [],
         "Targets, as for bydore search: domains of the data as NAME or NAME=SHARE, files of rows, "
         "or 'all'. Default: the run's own.",
+    )
+    drop_copies: bool = option(
+        False, "Leave out documents of --validation that stand in the training text too."
     )
     drop: list[str] = option([], "Domains of the run that are not to be trained on.")
     add: list[str] = option(
@@ -146,11 +149,20 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     """
     options = _options_of_run(run, config, goal)
     require_finished(run)
+    if not is_finished(run):
+        raise RunFolderError(
+            f"Expected a finished search in {run}, found other weights in its mixture.json than "
+            "its metrics.json names"
+        )
+    record = read_as(Metrics, run / "metrics.json")
+    if not record.measured:
+        raise DataError(f"Expected a search by matching that kept what it measured, found {run}")
     whole = load_domains(options, config.add)
     kept = read_measurements(run, belongs_of(options, whole))
-    if not kept:
+    if tuple(one.sha256 for one in kept) != record.measured:
         raise DataError(
-            f"Expected a finished search by matching with its measured-1, found none in {run}"
+            f"Expected the {len(record.measured)} measurements that the search made in {run}, "
+            f"found {len(kept)}, not all of them the same"
         )
     readings = list(read_readings(run))
     names = _remaining(whole.names, config.drop)
@@ -187,6 +199,7 @@ def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
     own = dataclasses.replace(
         options.run,
         validation=list(config.validation or options.run.validation),
+        drop_copies=config.drop_copies,
         target_tokens=config.target_tokens,
         max_epochs=config.max_epochs,
         validation_sequences=config.validation_sequences or 256,

@@ -15,8 +15,10 @@ from bydore_pyro.answer import RunLength
 from bydore_pyro.data import (
     CorpusConfig,
     Domains,
+    RowConfig,
     TokenStore,
     check_needed,
+    copies_in,
     gathered,
     is_store,
     joined_stores,
@@ -27,19 +29,21 @@ from bydore_pyro.data import (
     selected,
     with_branches,
     with_validation_file,
+    without_documents,
 )
 from bydore_pyro.mixture import Mixture, numbers_of
 from bydore_pyro.proxy import (
     Parallel,
     build_language_model,
+    configuration_of,
     load_language_model,
     model_source,
     read_model_config,
 )
 from bydore_pyro.runs.goal import bounds_of, references_of
-from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
-from bydore_pyro.utils import DataError, device_named, progress_bar, tell
+from bydore_pyro.utils import DataError, content_hash, device_named, listed, progress_bar, tell
 
 __all__ = [
     "belongs_of",
@@ -55,9 +59,11 @@ __all__ = [
     "tell_of_few_documents",
     "tell_of_sampled",
     "uniform_weights",
+    "with_targets",
 ]
 
 FEW_DOCUMENTS = 30
+FEW_NAMES = 5
 
 
 def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
@@ -89,8 +95,8 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
             own = dataclasses.replace(options.run, domains=names)
             options = dataclasses.replace(options, run=own)
     selected(needed, corpus.names)
-    for path in files.values():
-        corpus = with_validation_file(corpus, path, options.rows)
+    prepared = not added and not names_shards(options.run.data)
+    corpus = with_targets(corpus, options.run, options.rows, prepared=prepared)
     domains = search_domains(options, corpus, options.run.seed)
     consumed_tokens(options, domains)
     if options.run.max_epochs is not None:
@@ -98,6 +104,52 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     largest_weights(options, domains)
     references_of(options.goal, domains)
     return domains
+
+
+def with_targets(
+    corpus: TokenStore, run: RunConfig, rows: RowConfig | None = None, *, prepared: bool
+) -> TokenStore:
+    """Returns a store with the files of a validation set as domains too.
+
+    Tells how much of each target stands in the training text, and leaves these documents out if the
+    options ask for it.
+
+    Args:
+        corpus: The text.
+        run: Names the validation set and the domains to train on.
+        rows: The columns of the files.
+        prepared: Whether `prepare` has compared all of the corpus, so that only files are.
+
+    Raises:
+        DataError: When a file is not usable, see `with_validation_file`, or only copies are in it.
+    """
+    files = run.validation_files()
+    trained = run.domains and selected(run.domains, corpus.names)
+    names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
+    for path in files.values():
+        corpus = with_validation_file(corpus, path, rows)
+    targets = (
+        files if prepared or run.validates_all else selected(run.validation_shares(), corpus.names)
+    )
+    for target in targets:
+        found = copies_in(corpus, target, names)
+        if not found:
+            continue
+        copies = np.any([*found.values()], 0)
+        if run.drop_copies and copies.all():
+            raise DataError(
+                f"Expected text in '{target}' that is not trained on, found copies alone"
+            )
+        by_domain = sorted(found.items(), key=lambda item: -int(item[1].sum()))
+        places = listed([f"{own.mean():.0%} in '{name}'" for name, own in by_domain], FEW_NAMES)
+        tell(
+            f"warning: {copies.mean():.0%} of the target '{target}' stands in the training text "
+            f"({copies.sum()} of {len(copies)} documents: {places}); "
+            + ("they are left out" if run.drop_copies else "--drop_copies leaves them out")
+        )
+        if run.drop_copies:
+            corpus = without_documents(corpus, target, copies)
+    return corpus
 
 
 def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
@@ -202,11 +254,21 @@ def hashes_of(domains: Domains) -> dict[str, str]:
 
 
 def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
-    """Returns what the measurements of a search depend on, beside its folder."""
+    """Returns what the measurements of a search depend on, beside its folder.
+
+    A model is its configuration, whose entries are listed one by one so that the one that differs
+    can be named; the hash also tells that one is gone.
+
+    Raises:
+        DataError: When the model's configuration is no more there.
+    """
+    configuration = configuration_of(model_source(options.run.model))
     return {
         "tokenizer": domains.corpus.tokenizer_sha256,
         "domains": hashes_of(domains),
         "proxy": options.run.model,
+        **{f"config.json's {name}": value for name, value in configuration.items()},
+        "config.json": content_hash(configuration),
         "sequence_length": options.run.sequence_length,
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,

@@ -12,7 +12,14 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 
 from bydore_pyro.algorithm1 import LinearConfig
-from bydore_pyro.data import TREE, CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
+from bydore_pyro.data import (
+    TREE,
+    CorpusConfig,
+    RowConfig,
+    TokenizerConfig,
+    is_remote,
+    name_of_validation_file,
+)
 from bydore_pyro.measure import MatchingConfig
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
@@ -87,6 +94,9 @@ class RunConfig(Checked):
         "rows (.jsonl, .parquet) can be given instead of a domain; its text is never "
         "trained on. Shares say how much each counts. 'all': every domain that is trained on, "
         "equally. Default with --data environment: docstrings.",
+    )
+    drop_copies: bool = option(
+        False, "Leave out documents of --validation that stand in the training text too."
     )
     evidence: Literal["matching", "linear"] = option(
         "matching",
@@ -171,6 +181,8 @@ class RunConfig(Checked):
             self,
             data=self.data if self.data == ENVIRONMENT else _absolute(self.data),
             validation=target,
+            # Our own models are found from anywhere.
+            proxy=self.proxy if self.proxy.startswith("models/") else _absolute(self.proxy),
             checkpoint=self.checkpoint and _absolute(self.checkpoint),
             consumed=self.consumed and _absolute(self.consumed),
         )
@@ -219,6 +231,8 @@ def _absolute(place: str) -> str:
     kind, _, inside = place.partition(":")
     if Path(place.removesuffix(TREE)).exists():
         return str(Path(place).absolute())
+    if is_remote(inside):
+        return place
     if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
         return f"{kind}:{Path(inside).absolute()}"
     return place

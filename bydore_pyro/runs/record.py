@@ -184,6 +184,7 @@ class Metrics:
         details: Of a method beside others.
         targets: What the answer is for, by name.
         outlook: The losses that the weights are expected to have, beside others'.
+        measured: Hashes of the search's measurements, in the order of the rounds.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -209,6 +210,7 @@ class Metrics:
     details: MethodDetails = MethodDetails()
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
+    measured: tuple[str, ...] = ()
     run_tokens: Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: Number | None = None

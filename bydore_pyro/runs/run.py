@@ -213,7 +213,17 @@ class Drive:
                     self.folder.path / CHECKPOINTS, self.done, self.content(), self.belongs
                 )
 
-        with deferred() as asked:
+        # How long a step took that ends with a round, and one that does not: the last of each.
+        seconds: dict[bool, float] = {}
+        begun, in_round = time.monotonic(), bool(round_is_next(self.done))
+
+        def until_saved() -> str:
+            if in_round in seconds:
+                left = max(1.0, begun + seconds[in_round] - time.monotonic())
+                return f", in about {left:.0f} s"
+            return ", which ends with a round and may take minutes" if in_round else ""
+
+        with deferred(until_saved) as asked:
             try:
                 about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
                 about |= {"bar_format": WITHOUT_REST} if matching else {}
@@ -221,6 +231,8 @@ class Drive:
                     bar.set_postfix_str(round_is_next(self.done))
                     for shown in steps:
                         self.done += 1
+                        now = time.monotonic()
+                        seconds[in_round], begun = now - begun, now
                         last = self.done == self.total
                         # What a step reads is looked at before; this also finds what changed since.
                         if last or self.done % TRIM_EVERY == 0:
@@ -233,6 +245,7 @@ class Drive:
                             raise Interrupted(number)
                         # Who is killed in a round does not lose the steps before it.
                         soon = "" if last else round_is_next(self.done)
+                        in_round = bool(soon)
                         if every and (self.done % every == 0 or soon):
                             save()
                         if soon:

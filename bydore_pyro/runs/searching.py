@@ -101,6 +101,12 @@ def search(
         found, readings = _answered(options, domains, sketch, proxy, measured, plan)
         if folder.writes:
             folder.write_text(READINGS, readings_text(readings))
+            if keep:
+                kept = read_measurements(folder.path, belongs_of(options, domains))
+                hashes = tuple(one.sha256 for one in kept)
+                found = dataclasses.replace(
+                    found, metrics=dataclasses.replace(found.metrics, measured=hashes)
+                )
         write_found(folder, found)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):

@@ -12,22 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.data import LazyTokens, Tokens
-from bydore_pyro.utils import DataError
+from bydore_pyro.data import LazyTokens
+from bydore_pyro.utils import DataError, one_line
 
 __all__ = [
-    "Runs",
     "blocks_of",
     "content",
     "fingerprint",
-    "kept",
     "numbers",
     "size_of",
     "without_empty",
 ]
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
-Runs = tuple[np.ndarray, np.ndarray]  # what is kept of an array: starts and ends, exclusive
 
 
 def size_of(path: Path) -> int:
@@ -38,8 +35,9 @@ def size_of(path: Path) -> int:
     """
     try:
         status = path.stat()
-    except OSError as error:
-        raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # a ValueError: no path at all, as with a null byte
+        why = getattr(error, "strerror", None) or one_line(error)
+        raise DataError(f"Expected a file of a shard, found {path}: {why}") from None
     if not stat.S_ISREG(status.st_mode):
         raise DataError(f"Expected a file of a shard, found a folder, pipe or device: {path}")
     return status.st_size
@@ -110,19 +108,6 @@ def _fill(file: object, place: memoryview) -> None:
         if not read:
             raise EOFError
         place = place[read:]
-
-
-def kept(tokens: Tokens, runs: Runs) -> Tokens:
-    """Returns the runs of an array, one behind the other, as an array; nothing is copied."""
-    starts, stops = runs
-    ends = np.cumsum(stops - starts)
-    before = ends - (stops - starts)
-
-    def take(positions: np.ndarray) -> np.ndarray:
-        run = np.searchsorted(ends, positions, "right")
-        return np.asarray(tokens[starts[run] + positions - before[run]])
-
-    return LazyTokens(take, tokens.dtype, (0, int(ends[-1]) if len(ends) else 0))
 
 
 def without_empty(ends: np.ndarray) -> np.ndarray:

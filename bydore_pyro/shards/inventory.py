@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import END, Tokens
-from bydore_pyro.shards.arrays import Runs, kept
+from bydore_pyro.data import END, Runs, Tokens, kept
 from bydore_pyro.utils import DataError
 
 __all__ = ["Claim", "Inventory", "Known", "Shard", "checked", "once"]

@@ -17,6 +17,7 @@ from bydore_pyro.data import (
     check_name,
     domain_of,
     files_below,
+    is_remote,
     read_list,
     side_of,
     split_named,
@@ -73,14 +74,15 @@ def shard_files(data: str) -> Places:
             list of domains whose places are such.
 
     Raises:
-        DataError: When there are none, a folder of them is empty, a domain has a name that cannot
-            be used, or something that is named is no file that can be read, as a link that leads
-            nowhere.
+        DataError: When there are none, no place or an address is named, a folder of them is empty,
+            a domain has a name that cannot be used, or something that is named is no file that can
+            be read, as a link that leads nowhere.
     """
     path = Path(data)
     if path.suffix in LISTS and path.is_file():
         return _listed(path)
     kind, _, pattern = data.partition(":")
+    _require_place(kind, pattern)
     if Path(pattern).is_dir():
         pattern = f"{pattern.rstrip('/')}/*"
     domains: dict[str, list[ShardFile]] = {}
@@ -93,6 +95,16 @@ def shard_files(data: str) -> Places:
         raise DataError(f"Expected shards of {kind} ({endings}), found none for '{pattern}'")
     found.domains.update({name: _by_side(files, found) for name, files in domains.items()})
     return found
+
+
+def _require_place(kind: str, pattern: str) -> None:
+    """Refuses what names no place on a disk; nothing would stand for the root of the disk."""
+    if not pattern:
+        raise DataError(f"Expected a folder, prefix or pattern behind '{kind}:', found none")
+    if is_remote(pattern):
+        raise DataError(
+            f"Expected shards on a disk, where they are read in place, found an address: {pattern}"
+        )
 
 
 def _listed(listing: Path) -> Places:
@@ -108,6 +120,7 @@ def _listed(listing: Path) -> Places:
                     f"Expected shards in every domain, as {next(iter(READERS))}:PATH, found "
                     f"'{place}' for '{name}' in {listing}"
                 )
+            _require_place(kind, pattern)
             whole = str(listing.parent / pattern)
             own = [file for _, file in _found(kind, whole, found, named=False)]
             if not own:

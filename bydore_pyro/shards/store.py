@@ -43,12 +43,13 @@ from bydore_pyro.shards.arrays import blocks_of, fingerprint
 from bydore_pyro.shards.formats import Reader
 from bydore_pyro.shards.inventory import Inventory, Known, Place, checked, once
 from bydore_pyro.shards.places import Sides, shard_files
-from bydore_pyro.utils import DataError, content_hash, listed, visible
+from bydore_pyro.utils import DataError, content_hash, listed, one_line, visible
 
 __all__ = ["open_shards"]
 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
+NAME = 60  # characters of a name that foreign metadata give
 UNSHUFFLED = "_unshuffled"  # what datatrove calls shards until it has shuffled them
 
 
@@ -325,7 +326,7 @@ def _tell(notes: _Notes, given: str, end: int) -> None:
     """Tells what was found, and what was not in the files or does not look like the tokenizer's."""
     _tell_table(notes)
     others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
-    named = ", ".join(sorted({*others.values()}))
+    named = listed(sorted({visible(one_line(t, NAME)) for t in others.values()}), FEW)
     told: Mapping[str, Iterable[str]] = {
         "held out, as no shards are: the last documents": notes.held_out,
         "held out by position, as no document ends near there": notes.by_position,

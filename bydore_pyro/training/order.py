@@ -117,7 +117,7 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
             if tokens < sequence_length:
                 raise DataError(
                     f"Expected at least one sequence of {sequence_length} tokens of domain "
-                    f"'{name}', which has weight, found {tokens} tokens"
+                    f"'{name}', which has weight, found {tokens} tokens (--sequence_length)"
                 )
         self.names = tuple(names)
         self._streams = []

@@ -12,6 +12,7 @@ from .errors import RunFolderError as RunFolderError
 from .errors import listed as listed
 from .errors import one_line as one_line
 from .errors import require as require
+from .files import TREE as TREE
 from .files import check_belongs as check_belongs
 from .files import content_hash as content_hash
 from .files import plain_json as plain_json
@@ -53,6 +54,7 @@ from .run_folder import RunFolder as RunFolder
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named
+from .terminal import one_thread as one_thread
 from .terminal import progress_bar as progress_bar
 from .terminal import return_freed_memory as return_freed_memory
 from .terminal import tell as tell

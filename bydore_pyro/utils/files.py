@@ -18,6 +18,7 @@ from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.terminal import tell
 
 __all__ = [
+    "TREE",
     *("check_belongs", "content_hash", "plain_json", "provenance", "read_hashed", "read_json"),
     *(
         "read_tree",

@@ -84,7 +84,8 @@ def require_fields(config: Any) -> None:
     """Checks the types and the ranges of the fields of a configuration dataclass.
 
     Raises:
-        ValueError: When a value is of another type, NaN, infinite, empty or out of its range.
+        ValueError: When a value is of another type, NaN, infinite, empty or out of its range, or
+            holds a null byte.
     """
     hints = typing.get_type_hints(type(config))
     for each in dataclasses.fields(config):
@@ -93,6 +94,8 @@ def require_fields(config: Any) -> None:
             raise ValueError(f"Expected {name} of type {hint.__name__}, actual {value!r}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"Expected a finite {name}, actual {value}")
+        if "\0" in "".join(map(str, value if isinstance(value, list) else [value])):
+            raise ValueError(f"Expected a value for --{name} without a null byte, found {value!r}")
         if value == "":
             raise ValueError(f"Expected a value for --{name}, found an empty one")
         allowed = each.metadata.get("range")

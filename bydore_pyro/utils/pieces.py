@@ -34,6 +34,8 @@ CLUSTER = (
     "Run independent pieces of the work on Ray instead of in turn: 'local' for the cores and GPUs "
     "of this machine, 'auto' or an address for a cluster. The results are the same."
 )
+SECONDS_TO_ANSWER = 10.0
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # a frame of HTTP/2: its fourth byte is its kind
 LOST = 5  # times that a piece is run again: one that always ends its process must end some day
 P = TypeVar("P")
 R = TypeVar("R")
@@ -61,6 +63,8 @@ def join_cluster(address: str | None) -> None:
     os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
     ray = require("ray", "cluster")
+    # The last lines of a daemon that died would fill standard output; what is raised says it all.
+    ray._private.worker.print_to_stdstream = _silent
     if not ray.is_initialized():
         heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         given: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
@@ -80,10 +84,22 @@ def join_cluster(address: str | None) -> None:
 
 
 def _require_there(address: str) -> None:
-    """Checks that somebody listens at ``host:port``: Ray itself tries for minutes."""
+    """Checks that a server of gRPC answers at ``host:port``: Ray itself tries for minutes, or for
+    ever where somebody listens and says nothing.
+
+    Such a server begins with a frame of settings (RFC 9113, sections 3.4 and 4.1).
+    """
     host, _, port = address.rpartition("/")[2].rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), timeout=10).close()
+    if not port.isdigit():
+        return
+    with socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER) as there:
+        there.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
+        try:
+            kind = there.recv(len(SETTINGS))[3:4]
+        except TimeoutError:
+            raise OSError(f"a listener that says nothing for {SECONDS_TO_ANSWER:g} s") from None
+        if kind != SETTINGS[3:4]:
+            raise OSError("a listener that is no head of Ray")
 
 
 def cluster_cpus() -> int:
@@ -99,6 +115,7 @@ def run_pieces(
     label: str = "",
     sizes: Sequence[int] | None = None,
     unit: str = "piece",
+    delay: float = 0,
     gpus: int = 0,
 ) -> Iterator[tuple[int, R]]:
     """Runs a function on every piece; yields the number and the result of each as it ends.
@@ -110,6 +127,7 @@ def run_pieces(
         label: Of a bar; none is shown when empty.
         sizes: Of the pieces, for the bar; when None the function shows its own progress in turn.
         unit: Of the sizes.
+        delay: Seconds before the bar is shown.
         gpus: That a piece needs.
 
     Raises:
@@ -121,6 +139,7 @@ def run_pieces(
     hidden = not (label and pieces) or (cluster is None and sizes is None)
     weights = sizes or [1] * len(pieces)
     about: Any = {"desc": label, "unit": unit, "mininterval": 0.5, "disable": hidden}
+    about |= {"delay": delay, "leave": None}  # it goes where it stood below another
     with tqdm(total=sum(weights), **about) as bar:
         if cluster is None or _in_task:
             for number, piece in enumerate(pieces):
@@ -133,6 +152,10 @@ def run_pieces(
             for future in as_completed(begun):
                 yield begun[future], future.result()
                 bar.update(weights[begun.pop(future)])
+
+
+def _silent(*_: object, **__: object) -> None:
+    """Shows nothing of what a daemon of Ray has said; its logs keep it."""
 
 
 def _nothing(done: int) -> None:

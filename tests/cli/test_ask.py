@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
@@ -11,10 +12,12 @@ from typing import get_type_hints
 import arviz
 import numpy as np
 import pytest
+from quick import PROXY
 
 from bydore_pyro.cli.ask import COMMON, AnswerConfig, AskOptions, ask_command
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.utils.files import read_tree, write_tree
 
 
 def answers(out: Path) -> dict:
@@ -88,7 +91,8 @@ def test_mistakes_are_one_line(
         ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
         ([run, "--each", "--trials", "1"], "Expected --each or --trials, found both"),
         ([run, "--max_epochs", "1"], "Expected --target_tokens with --max_epochs, found none"),
-        ([run, "--add", str(tmp_path)], "Expected the index of a token store"),
+        ([run, "--add", str(tmp_path)], f"store in {tmp_path}, found a folder without one"),
+        ([run, "--add", nowhere], f"a token store in {nowhere}, found no such folder"),
     ):
         with pytest.raises(SystemExit) as stopped:
             main(["ask", *given, "--out", str(tmp_path / "none")])
@@ -113,3 +117,38 @@ def test_measurements_that_are_gone_or_changed_are_refused(
         assert message in capsys.readouterr().err
         for number in (1, 2):
             shutil.rmtree(copy / f"measured-{number}", ignore_errors=True)
+
+
+def test_a_search_by_linear_evidence_is_refused_before_its_text_is_read(
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(measured_run, run, ignore=shutil.ignore_patterns("measured-*"))
+    config = json.loads((run / "config.json").read_text())
+    config["run"] |= {"evidence": "linear", "data": str(tmp_path / "lost")}
+    (run / "config.json").write_text(json.dumps(config))
+    told = refused("ask", run, "--out", tmp_path / "none")
+    assert "Expected a finished search by matching with its measured-1, found none" in told
+
+
+def test_a_proxy_whose_configuration_was_edited_is_another(
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    """Its shapes are the same: nothing else would tell."""
+    run, proxy = tmp_path / "run", tmp_path / "proxy"
+    shutil.copytree(measured_run, run)
+    shutil.copytree(PROXY, proxy)
+    config = json.loads((run / "config.json").read_text())
+    config["run"]["proxy"] = str(proxy)
+    (run / "config.json").write_text(json.dumps(config))
+    for path in run.glob("measured-*"):
+        header, tree = read_tree(path)
+        write_tree(path, tree, {**header, "proxy": str(proxy)})
+    main(["ask", str(run), "--out", str(tmp_path / "same")])
+    edited = json.loads((proxy / "config.json").read_text())
+    before, edited["hidden_act"] = edited["hidden_act"], "gelu"
+    (proxy / "config.json").write_text(json.dumps(edited))
+    told = refused("ask", run, "--out", tmp_path / "other")
+    assert f"Expected config.json's hidden_act 'gelu' in {run}/measured-1, found '{before}'" in told
+    shutil.rmtree(proxy)
+    assert f"found '{proxy}'" in refused("ask", run, "--out", tmp_path / "other")

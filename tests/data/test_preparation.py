@@ -31,9 +31,9 @@ from tiny import (
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
+from bydore_pyro.data.index import building_place
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.preparation import (
-    building_place,
     cache_folder,
     load_tokens,
     prepare,
@@ -270,7 +270,9 @@ def test_domains_without_text(tmp_path: Path) -> None:
     text = write_domains(tmp_path / "text", ALPHABETS, files=2)
     (text / "tiny").mkdir()
     (text / "tiny" / "a.txt").write_text("too short")
-    with pytest.raises(DataError, match="found none usable in 'tiny'"):
+    with pytest.raises(
+        DataError, match=r"none usable in 'tiny'.* 200 characters, see --shortest_document"
+    ):
         prepare(small_plan(text), tmp_path / "out")
     rows = [row("x", i, kind="a") for i in range(40)]
     path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])

@@ -127,6 +127,11 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
         ("a.json", '{"domains": {"a": "none.jsonl"}}', "found none for 'none.jsonl' of domain 'a'"),
         ("a.json", '{"domains": {"a": {"x": "x"}}}', "train or validation, found x for domain 'a'"),
         ("a.json", '{"domains": {"a": [3]}}', "Expected a path, found 3 for domain 'a'"),
+        (
+            "a.json",
+            '{"domains": {"a": "x\\u0000y"}}',
+            r"Expected a path, found 'x\x00y' for domain",
+        ),
         ("a.json", '{"domains": {"a": []}}', "one path for train, found none for domain 'a'"),
         ("a.json", '{"domains": {"a": {"train": "x", "validation": []}}}', "one path for valid"),
         ("a.json", '{"domains": {"a=b": "x"}}', "without '='"),

@@ -106,6 +106,14 @@ def edit(folder: Path, **entries: object) -> None:
     (folder / INDEX).write_text(json.dumps({**index, **entries}))
 
 
+def forge(folder: Path, key: str, value: object) -> None:
+    """Changes an entry of the index, and its hash as well."""
+    index = json.loads((folder / INDEX).read_text())
+    index["domains"]["a"]["train"][key] = value
+    given = (index[part] for part in ("domains", "tokenizer_sha256", "vocabulary", "dtype"))
+    edit(folder, domains=index["domains"], sha256=sha256_of(*given))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -120,12 +128,18 @@ def edit(folder: Path, **entries: object) -> None:
         ),
         (lambda f: flip(f / "tokenizer" / "tokenizer.json"), "the tokenizer that .*store was"),
         (lambda f: shutil.rmtree(f / "tokenizer"), "store/tokenizer/tokenizer.json"),
-        (lambda f: (f / INDEX).unlink(), "the index of a token store, found"),
+        (
+            lambda f: (f / INDEX).unlink(),
+            "the index of a token store in .*, found a folder without",
+        ),
         (lambda f: (f / INDEX).write_text("{"), "the index of a token store, found"),
         (lambda f: (f / INDEX).write_text("[]"), "the index of a token store, found"),
         (lambda f: edit(f, domains={}), "to match the hash in it"),
         (lambda f: (f / INDEX).write_text(f'{{"format": "{FORMAT}"}}'), "KeyError: 'tokenizer_"),
         (lambda f: edit(f, vocabulary=5), "to match the hash in it"),
+        (lambda f: forge(f, "tokens", -10), "index.json: ValueError: train tokens of 'a' -10"),
+        (lambda f: forge(f, "independent_documents", "5"), "independent_documents of 'a' '5'"),
+        (lambda f: forge(f, "tokens", None), "ValueError: train tokens of 'a' None"),
     ],
 )
 def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message: str) -> None:

@@ -161,8 +161,12 @@ def test_a_run_that_was_broken_off_goes_on_with_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"first": 0}, "Expected first >= 1, actual 0"),
-        ({"sequences": 1}, "Expected sequences >= 2, actual 1"),
+        ({"first": 0}, "Expected first >= 1, a whole number, actual 0"),
+        ({"first": 1.5}, "Expected first >= 1, a whole number, actual 1.5"),
+        ({"sequences": 1}, "Expected sequences >= 2, a whole number, actual 1"),
+        ({"sequences": 2.5}, "Expected sequences >= 2, a whole number, actual 2.5"),
+        ({"sketch_size": 0}, "Expected sketch_size >= 1, a whole number, actual 0"),
+        ({"level": float("nan")}, "Expected 0 <= level <= 1, actual nan"),
         ({"level": 1.1}, "Expected 0 <= level <= 1, actual 1.1"),
         ({"start": {"cats": 1.0}}, "found 'cats'"),
         ({"start": {"a": -1.0, "b": 2.0}}, "Expected weights >= 0"),
@@ -177,6 +181,78 @@ def test_numbers_out_of_range_are_refused(options: dict[str, Any], message: str)
 def test_without_text_kept_aside_nothing_is_measured() -> None:
     with pytest.raises(ValueError, match="measured > 0"):
         LiveMixture(domains_of(measured=0), first=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "step", "most", "message"),
+    [
+        (torch.nn.Identity(), 6, None, "parameters that require gradients, found none"),
+        (
+            Bigram(24).requires_grad_(False),
+            6,
+            None,
+            "parameters that require gradients, found none",
+        ),
+        (Bigram(24), 5, None, "Expected step >= 6, a whole number, actual 5"),
+        (Bigram(24), 4, None, "Expected step >= 6, a whole number, actual 4"),
+        (Bigram(24), 6.5, None, "Expected step >= 6, a whole number, actual 6.5"),
+        (Bigram(24), 6, float("nan"), "Expected the largest weights of 4 domains.*actual nan"),
+        (Bigram(24), 6, [1, 1, 1, float("nan")], "Expected the largest weights of 4 domains"),
+        (Bigram(24), 6, [1, 1, 1, -1], "Expected the largest weights of 4 domains"),
+        (Bigram(24), 6, [0, 0, 0, 0], "Expected the largest weights of 4 domains"),
+        (Bigram(24), 6, [1, 1, 1], "Expected the largest weights of 4 domains"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_and_changes_nothing(
+    measured: LiveMixture, model: torch.nn.Module, step: int, most: Any, message: str
+) -> None:
+    positions = measured.domains.state()["positions"]
+    with pytest.raises(ValueError, match=message):
+        measured.measure(model, step, most)
+    assert measured.domains.state()["positions"] == positions
+    assert len(measured.rounds) == 1
+
+
+@pytest.fixture(scope="module")
+def measured() -> LiveMixture:
+    live = live_of()
+    live.measure(Bigram(24, 0), 5)
+    return live
+
+
+def test_a_batch_has_a_sequence() -> None:
+    with pytest.raises(ValueError, match="Expected size >= 1, a whole number, actual 0"):
+        live_of().batch(0)
+
+
+def test_what_is_handed_out_is_read_only(measured: LiveMixture) -> None:
+    arrays = [live_of().present, measured.present, measured.before(1), measured.before(5)]
+    arrays += [
+        value for value in vars(measured.rounds[0]).values() if isinstance(value, np.ndarray)
+    ]
+    assert len(arrays) == 10
+    for array in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 9
+    kept = measured.state()["rounds"][0]["weights"]
+    kept[0] = 9  # a state is the caller's
+    assert measured.present.sum() == pytest.approx(1)
+
+
+def test_a_state_of_other_domains_is_refused(measured: LiveMixture) -> None:
+    """Measurements go by position: another order is another mixture too."""
+    state, fresh = measured.state(), live_of()
+    nameless = {name: value for name, value in state.items() if name != "names"}
+    for other, found in (
+        ({**state, "names": ["a", "b", "d", "c"]}, "a, b, d, c"),
+        ({**state, "names": ["a", "b"]}, "a, b"),
+        (nameless, "no names"),
+    ):
+        with pytest.raises(ValueError, match=f"state of the domains a, b, c, d, found {found}$"):
+            fresh.restore(other)
+    assert not fresh.rounds
+    fresh.restore(state)
+    np.testing.assert_array_equal(fresh.present, measured.present)
 
 
 def test_a_model_that_diverged_is_told() -> None:

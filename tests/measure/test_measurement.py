@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from bydore_pyro.measure.measurement import (
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.files import read_tree, write_tree
 
 
 def measurement(scale: float) -> Measurement:
@@ -103,6 +105,28 @@ def test_what_is_in_memory_is_what_is_read_back(run: MatchingRun, tmp_path: Path
     assert torch.equal(run.proxy.model.table, before.parameters["table"])
     with pytest.raises(DataError, match=r"the model that was measured, found another: its table"):
         set_parameters(Proxy(Bigram(7), ProxyConfig()), after)
+
+
+def test_a_forged_number_of_domains_is_one_line(tmp_path: Path) -> None:
+    keep_measurement(tmp_path, 1, measurement(1.0), {"domains": dict.fromkeys("ba", "x")})
+    header, tree = read_tree(tmp_path / "measured-1")
+    write_tree(tmp_path / "measured-1", tree, {**header, "domains": {"a": "x"}})
+    with pytest.raises(DataError, match=r"sketches of 1 domains in .*measured-1, found \[2, 2, 2"):
+        read_measurements(tmp_path, {})
+
+
+def test_a_round_counts_its_sequences(
+    run: MatchingRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chunk by chunk, with the time that is left, not domain by domain."""
+    monkeypatch.setattr("bydore_pyro.measure.measurement.DELAY", 0.0)
+    monkeypatch.setattr("bydore_pyro.proxy.gradients.MOST_VALUES", 2 * run.sketch.count)
+    batch, documents = run.domains.measure_batch("birds", 7)
+    counted: list[int] = []
+    sample_of(run.sketch, batch, documents, 3, "birds", counted.append)
+    assert counted == [2, 2, 2, 1]
+    sampled(run.sketch, [("birds", batch, documents)], 3)
+    assert re.search(r"gradients: +100%.* 7/7 \[\d+:\d+<\d+:\d+,", capsys.readouterr().err)
 
 
 def test_a_known_sample_is_not_measured_again(run: MatchingRun) -> None:

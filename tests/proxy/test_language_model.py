@@ -20,6 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from bydore_pyro.proxy.language_model import (
     TokenLosses,
     build_language_model,
+    configuration_of,
     load_language_model,
     load_weights,
     model_source,
@@ -52,6 +53,15 @@ def test_the_models_folder_is_found_from_anywhere(
     assert model_source("owner/name") == "owner/name"
 
 
+@pytest.mark.parametrize("named", ["proxy", "data", "models", "bydore_pyro", "docs"])
+def test_no_folder_of_the_package_is_taken_for_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """As where a folder of the working directory is gone that was called so."""
+    monkeypatch.chdir(tmp_path)
+    assert model_source(named) == named
+
+
 def test_missing_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"found '.*nowhere'"):
         build_language_model(tmp_path / "nowhere", 50)
@@ -71,6 +81,16 @@ def test_missing_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"causal language model: .*vit is none"):
         read_model_config(tmp_path)
     assert read_model_config(MODELS / "proxy-1m").max_position_embeddings == 2048
+
+
+def test_a_configuration_is_what_its_file_says(tmp_path: Path) -> None:
+    written = json.loads((MODELS / "proxy-tiny" / "config.json").read_text())
+    assert configuration_of(MODELS / "proxy-tiny") == written
+    saved = {**written, "transformers_version": "1.2", "_name_or_path": "elsewhere"}
+    (tmp_path / "config.json").write_text(json.dumps(saved))
+    assert configuration_of(tmp_path) == written, "who wrote it says nothing of the model"
+    with pytest.raises(DataError, match=r"folder with config\.json"):
+        configuration_of(tmp_path / "nowhere")
 
 
 def test_a_trained_model_is_loaded_as_it_is(tmp_path: Path) -> None:

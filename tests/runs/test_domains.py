@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
-from tiny import row, write_lines
+from quick import PROXY
+from tiny import documents_in, row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.runs.domains import (
     belongs_of,
     consumed_tokens,
@@ -24,6 +27,7 @@ from bydore_pyro.runs.domains import (
     tell_of_few_documents,
     tell_of_sampled,
     uniform_weights,
+    with_targets,
 )
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
@@ -141,6 +145,46 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
         load_domains(options(store, "--validation", "lost.jsonl"))
 
 
+def test_a_target_in_the_training_text_is_told_and_left_out(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = documents_in(open_store(store))["train"]
+    fresh = [row("abcde", number)["text"] for number in range(6)]
+    texts = [*trained["a"][:3], *trained["c"][:1], *fresh]
+    path = write_lines(tmp_path / "exam.jsonl", [{"text": text} for text in texts])
+    given = options(store, "--validation", str(path))
+    domains = load_domains(given)
+    told = "40% of the target 'exam' stands in the training text (4 of 10 documents: 30% in 'a', "
+    assert f"warning: {told}10% in 'c'); --drop_copies leaves them out" in capsys.readouterr().err
+    left = load_domains(options(store, "--validation", str(path), "--drop_copies"))
+    assert f"{told}10% in 'c'); they are left out" in capsys.readouterr().err
+    counts = [len(one.corpus.validation_documents["exam"]) for one in (domains, left)]
+    assert counts == [10, 6]
+    two = options(store, "--validation", str(path), "--domains", "b", "c")
+    load_domains(two)
+    assert "10% of the target 'exam' stands" in capsys.readouterr().err, "of what is trained on"
+    alone = write_lines(tmp_path / "alone.jsonl", [{"text": text} for text in trained["a"]])
+    with pytest.raises(DataError, match="text in 'alone' that is not trained on, found copies"):
+        load_domains(options(store, "--validation", str(alone), "--drop_copies"))
+
+
+def test_held_out_text_is_compared_where_prepare_has_not(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of shards, or of a store that was added with the text of another."""
+    corpus, given = open_store(store), options(store)
+    copied = dataclasses.replace(
+        corpus,
+        train={**corpus.train, "b": corpus.validation["a"]},
+        train_documents={**corpus.train_documents, "b": corpus.validation_documents["a"]},
+    )
+    with_targets(copied, given.run, prepared=True)
+    with_targets(corpus, given.run, prepared=False)
+    assert not capsys.readouterr().err
+    assert with_targets(copied, given.run, prepared=False) is copied
+    assert "100% of the target 'a' stands in the training text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("count", [1, 29, 30])
 def test_few_documents_are_told(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
@@ -160,3 +204,18 @@ def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
     assert belongs["domains"] == hashes_of(domains)
     assert list(hashes_of(domains)) == list(domains.names)
     assert belongs_of(options(store, "--seed", "1"), domains) != belongs
+
+
+def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:
+    """Equal shapes, another activation: another model. Where the file lies says nothing."""
+    content = json.loads((PROXY / "config.json").read_text())
+    found, path = [], tmp_path / "config.json"
+    for change in ({}, {"architectures": content["architectures"]}, {"hidden_act": "gelu"}):
+        path.write_text(json.dumps({**content, **change}, indent=len(found) or None))
+        given = options(store, "--proxy", str(tmp_path))
+        found.append(belongs_of(given, load_domains(given)))
+    assert found[0] == found[1]
+    differs = {name for name in found[2] if found[2][name] != found[0][name]}
+    assert differs == {"config.json", "config.json's hidden_act"}
+    path.write_text(json.dumps({k: v for k, v in content.items() if k != "hidden_act"}))
+    assert belongs_of(given, load_domains(given))["config.json"] != found[0]["config.json"]

@@ -55,8 +55,16 @@ def test_places_are_found_from_any_working_directory(
         ("pile:pile", f"pile:{tmp_path}/pile"),
         ("pile:owner/name", "pile:owner/name"),
         ("megatron:shards/*_document", f"megatron:{tmp_path}/shards/*_document"),
+        ("megatron:s3://bucket/x", "megatron:s3://bucket/x"),
+        ("megatron:", "megatron:"),
     ):
         assert RunConfig(data=data).anywhere().data == found
+    for proxy, found in (
+        ("model", f"{tmp_path}/model"),
+        ("proxy", "proxy"),
+        ("models/proxy-tiny", "models/proxy-tiny"),
+    ):
+        assert RunConfig(proxy=proxy).anywhere().proxy == found
     (tmp_path / "t.jsonl").touch()
     options = parse("--validation", "code", "t.jsonl=2", "--checkpoint", "model")
     run = options.resolved().run

@@ -176,6 +176,9 @@ def stopped_search(
     return exit_.value.code
 
 
+ROUND = ", which ends with a round and may take minutes"
+
+
 def signalled(
     arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> object:
@@ -208,11 +211,11 @@ def signalled(
 
 @pytest.mark.usefixtures("_heard")
 @pytest.mark.parametrize(
-    ("evidence", "step", "number", "code", "last"),
+    ("evidence", "step", "number", "code", "last", "until_saved"),
     [
-        ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM"),
-        ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP"),
-        ("matching", 2, signal.SIGINT, 130, "interrupted"),
+        ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM", ", in about 1 s"),
+        ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP", ""),
+        ("matching", 2, signal.SIGINT, 130, "interrupted", ROUND),
     ],
 )
 def test_a_signal_saves_once_and_says_where(
@@ -226,6 +229,7 @@ def test_a_signal_saves_once_and_says_where(
     number: int,
     code: int,
     last: str,
+    until_saved: str,
 ) -> None:
     """Within any step, before the first checkpoint, again and again: nothing is lost."""
     kind, out = ("--evidence", evidence, "--checkpoint_every", "50"), tmp_path / "out"
@@ -236,6 +240,7 @@ def test_a_signal_saves_once_and_says_where(
     assert max(saved.parent.iterdir()) == saved
     stderr = capfd.readouterr().err
     assert stderr.count("saving after this step") == 1
+    assert f"{number.name}: saving after this step{until_saved}\n" in stderr
     assert stderr.count(f"Saved {saved}. Go on with: bydore search --resume {out}") == 1
     assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
     assert not is_finished(out)

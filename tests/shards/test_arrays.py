@@ -12,7 +12,6 @@ from bydore_pyro.shards.arrays import (
     blocks_of,
     content,
     fingerprint,
-    kept,
     numbers,
     size_of,
     without_empty,
@@ -36,6 +35,7 @@ def test_what_is_read_is_what_is_there(tmp_path: Path) -> None:
         ((path, "<u2", None, 1205), "numbers of 2 bytes behind the first 1205 bytes, found 0"),
         ((tmp_path / "lost", "<u2"), "Expected a file of a shard, found .*lost: No such file"),
         ((tmp_path, "<u2"), "found a folder, pipe or device"),
+        ((tmp_path / "a\0b", "<u2"), "Expected a file of a shard, found .*: embedded null byte"),
     ):
         with pytest.raises(DataError, match=message):
             numbers(*given)
@@ -52,15 +52,6 @@ def test_a_file_that_is_cut_while_it_is_open_is_told(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[np.arange(25_000)], np.arange(25_000))
     with pytest.raises(DataError, match="not to change while it is read, found it cut"):
         found[np.array([3, 60_000])]
-
-
-def test_runs_of_an_array_are_one(tmp_path: Path) -> None:
-    tokens, runs = np.arange(20), (np.array([2, 9, 15]), np.array([5, 10, 20]))
-    expected = [2, 3, 4, 9, 15, 16, 17, 18, 19]
-    found = kept(tokens, runs)
-    assert np.asarray(found).tolist() == expected
-    assert found[np.array([[0, 3], [8, 4]])].tolist() == [[2, 9], [19, 15]]
-    assert np.asarray(found[2:5]).tolist() == expected[2:5]
 
 
 def test_documents_of_no_tokens_are_none() -> None:

@@ -149,6 +149,11 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     folder = write_shards(store, tmp_path / "shards", "nanotron")
     line = "warning: the shards name the tokenizer some/gpt, not "
     found = opened(f"nanotron:{folder}", store, tmp_path, line)
+    for path in folder.rglob("*.metadata"):
+        about = path.read_text().replace("some/gpt", f"some/\x1b[2Jgpt{'x' * 3000}")
+        path.write_text(about)
+    cut = f"the shards name the tokenizer some/\\x1b[2Jgpt{'x' * 48}, not "
+    opened(f"nanotron:{folder}", store, tmp_path, cut)
     for path in folder.rglob("*.index"):
         path.unlink()
     line = "reading all of the shards that do not tell where documents end"

@@ -43,6 +43,7 @@ class Config(Checked):
     kind: Literal["round", "square"] = "round"
     place: str | None = None
     cases: list[int] = option([1, 2], choices=(1, 2))
+    names: list[str] = option([])
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,8 @@ class Config(Checked):
         ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),
         ({"name": ""}, "Expected a value for --name, found an empty one"),
         ({"place": ""}, "Expected a value for --place, found an empty one"),
+        ({"place": "a\0b"}, r"Expected a value for --place without a null byte, found 'a\\x00b'"),
+        ({"names": ["a", "\0"]}, "Expected a value for --names without a null byte, found"),
         ({"count": "3"}, "Expected count of type int, actual '3'"),
         ({"count": 1.5}, "Expected count of type int, actual 1.5"),
         ({"name": None}, "Expected name of type str, actual None"),

@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from bydore_pyro.utils.terminal import (
     deferred,
     device_named,
     ending_when_asked,
+    one_thread,
     progress_bar,
     quiet_unless_main,
     return_freed_memory,
@@ -161,6 +163,26 @@ def test_deferred_it_waits_for_the_end_of_a_step(
     assert found.value.exit_code == CODES[number], "the first one counts"
     assert found.value.asked_by_hand == (number == signal.SIGINT)
     assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n"
+
+
+@pytest.mark.usefixtures("heard")
+def test_who_asks_hears_how_long_saving_takes(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Interrupted), deferred(lambda: ", in about 3 s"):
+        arrive(signal.SIGINT)
+    assert capfd.readouterr().err == "\nSIGINT: saving after this step, in about 3 s\n"
+
+
+def test_a_block_on_one_thread_leaves_the_others_as_they_were() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with suppress(ZeroDivisionError), one_thread():
+            assert torch.get_num_threads() == 1
+            raise ZeroDivisionError
+        assert torch.get_num_threads() == 2
+        assert one_thread()(torch.get_num_threads)() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("heard")
