@@ -128,13 +128,13 @@ def test_pools_are_forecast_as_one_domain_and_answered_by_their_own(tmp_path: Pa
     rows = [
         {"text": f"{word * (3 + number % 5)} {number} " * 40, "kind": kind}
         for kind, word in (("a", "ab"), ("b", "vw"))
-        for number in range(40)
+        for number in range(80)
     ]
     few = [f"c/{number}" for number in range(6)]
     rows += [{"text": f"kl mn {kind} " * 4, "kind": kind} for kind in few]
     rows += [{"text": f"mn kl {kind} " * 4, "kind": kind} for kind in few]
     path = write_lines(tmp_path / "rows.jsonl", rows)
-    given = ("--domain_column", "kind", "--at_least", "c/*=0.2")
+    given = ("--domain_column", "kind", "--validation_fraction", "0.4", "--at_least", "c/*=0.2")
     found = searched(path, tmp_path / "run", *given)
     assert found.answer.names == ("a", "b", "c/*")
     assert {*found.mixture.names} == {"a", "b", *few}
