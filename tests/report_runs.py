@@ -109,6 +109,41 @@ def metrics_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
     }
 
 
+def outlook_of(
+    targets: Sequence[str] = ("law", "web"),
+    names: Sequence[str] = NAMES,
+    better: Sequence[float] = (0.97, 0.4),
+    **changed: Any,
+) -> dict[str, Any]:
+    """The losses to expect of an answer, of uniform and of natural weights: 0.2 and 0.1 nats higher
+    on every text, each text 0.5 above the one before."""
+    several = ["all targets"] if len(targets) > 1 else []
+    texts = [*targets, *(f"domain {name}" for name in names), *several]
+    losses = {text: 2.0 + 0.5 * place for place, text in enumerate(texts)}
+
+    def row(above: float) -> dict[str, dict[str, float]]:
+        ends = {"low": above - 0.25, "high": above + 0.25, "loss": above}
+        return {text: {k: loss + v for k, v in ends.items()} for text, loss in losses.items()}
+
+    apart = {}
+    for name, above, sure in zip(("uniform", "natural"), (0.2, 0.1), better, strict=True):
+        one = {"loss": -above, "low": -above - 0.3, "high": 0.3 - above, "better": sure}
+        apart[name] = dict.fromkeys(texts, one)
+    curve = {"at": (0.5, 1.0, 2.0), "loss": (4.0, 3.0, 2.5), "low": (3.9, 2.9, 2.4),
+             "high": (4.1, 3.1, 2.6), "runs": (0.5, 1.0), "losses": (4.05, 2.95)}  # fmt: skip
+    return {
+        "tokens": 15_360,
+        "asked": 15_360,
+        "importance": {name: 1 / len(targets) for name in targets},
+        "expected": {"answer": row(0.0), "uniform": row(0.2), "natural": row(0.1)},
+        "differences": apart,
+        "freedom": dict.fromkeys(names, (0.1, 0.3)),
+        "frontier": {t: (2.0, 2.2, 2.5) for t in targets if len(targets) in (2, 3)},
+        "curves": dict.fromkeys(names, curve),
+        **changed,
+    }
+
+
 def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
     """Weights that go from uniform ones to the mixture's, ``(steps, K)``."""
     there = np.linspace(0, 1, steps)[:, None] ** 0.2

@@ -160,10 +160,11 @@ class Forecast:
     def difference(self, mixture: Tensor, other: Tensor) -> dict[str, Difference]:
         """Returns by how much the losses of two runs differ, by text; paired draws."""
         both = self.losses(torch.stack([mixture, other]))
+        mean = (both[:, 0] - both[:, 1]).mean(0).tolist()
         apart = both[:, 0] - both[:, 1] + self._misfit()
         low, high = _ends(apart)
         better = (apart < 0).double().mean(0).tolist()
-        rows = zip(self.texts, apart.mean(0).tolist(), low, high, better, strict=True)
+        rows = zip(self.texts, mean, low, high, better, strict=True)
         return {t: Difference(loss=m, low=a, high=b, better=p) for t, m, a, b, p in rows}
 
     def curves(self) -> dict[str, Curve]:

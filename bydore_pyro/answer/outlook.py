@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from bydore_pyro.answer.best import MANY, Best
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast
-from bydore_pyro.answer.question import Question
-from bydore_pyro.core import freedom, frontier
+from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.core import freedom, frontier, losses_of
 from bydore_pyro.utils import Number
 
 __all__ = ["ANSWER", "Outlook", "outlook_of"]
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES = 24
+MORE_TEXT = 0.1
 RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
 
 
@@ -40,6 +42,8 @@ class Outlook:
         frontier: Of two or three targets: the losses of mixtures that are best for some importances
             of them, target by target, as a column each.
         curves: Of at most 24 domains: the law and the runs.
+        worth_of_text: Where a run reads text again: the fall of the objective, nats per token, with
+            a tenth more text of each domain.
         none_worse: Probability that no target is worse than under the baseline by more than the
             tolerance; None with another objective.
     """
@@ -55,6 +59,7 @@ class Outlook:
     price_at_most: Mapping[str, Number] = field(default_factory=dict)
     frontier: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    worth_of_text: Mapping[str, Number] = field(default_factory=dict)
     none_worse: Number | None = None
 
 
@@ -96,4 +101,21 @@ def outlook_of(
     if len(forecast.importance) in (2, 3):
         columns = frontier(best.law, best.goal)[1].T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
+    worth = {}
+    if question.run is not None and question.run.repeats(weights):
+        worth = dict(zip(names, _worth_of_text(best, question.run, weights), strict=True))
+    found = replace(found, worth_of_text=worth)
     return replace(found, frontier=line, freedom=free, none_worse=held, **priced)
+
+
+def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
+    """Returns by how much the objective falls with a tenth more text of each domain ``(K,)``.
+
+    The weights are the best, so that to move them too would change it only in second order.
+    """
+    now, more = run.effective(weights), run.with_more(MORE_TEXT).effective(weights)
+    shares = torch.cat([now[None], now + (more - now).diag_embed()])  # (1 + K, K)
+    losses = losses_of(best.law, shares, composition=best.goal.composition).mean(0)  # (1 + K, Q)
+    importance = best.goal.importance_of(losses.shape[1])
+    aim = losses.amax(1) if best.goal.objective == "worst" else losses @ importance
+    return (aim[0] - aim[1:]).tolist()

@@ -34,12 +34,12 @@ def domain_colours(names: Sequence[str]) -> dict[str, str]:
     return {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(sorted(names))}
 
 
-def picture_label(name: str) -> str:
+def picture_label(name: str, most: int = SHORT) -> str:
     """Returns a user's name as pictures show it: without mathematics or what turns text around, and
-    at most `SHORT` characters, cut in the middle: paths differ at their ends."""
+    at most so many characters, cut in the middle: paths differ at their ends."""
     text = visible(name)
-    if len(text) > SHORT:
-        text = f"{text[: SHORT // 2]}…{text[1 - SHORT // 2 :]}"
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[1 - most // 2 :]}"
     return text.replace("$", r"\$")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -38,6 +39,13 @@ class RunLength:
         return effective_shares(self.before + weights, *given) - effective_shares(
             self.before, *given
         )
+
+    def with_more(self, share: float) -> RunLength:
+        """Returns the same run with so much more text of every domain, as a share of what it has.
+
+        ``effective`` is elementwise: its value at one domain is that of more text of this domain.
+        """
+        return dataclasses.replace(self, rates=self.rates / (1 + share))
 
     def repeats(self, weights: Tensor) -> bool:
         """Whether a run on weights ``(..., K)`` reads any text that was read before."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from bydore_pyro.runs import AskConfig, GoalConfig
 from bydore_pyro.utils import (
     Checked,
-    listed,
     one_line_errors,
     option,
     parse_options,
@@ -63,9 +62,9 @@ def _ask(run: Path, options: AskOptions) -> None:
 
     from bydore_pyro.answer import inference_data
     from bydore_pyro.mixture import mixture_from
-    from bydore_pyro.report import forecast_text, report_text
+    from bydore_pyro.report import add_html_report, report_text
     from bydore_pyro.runs import KNOWN, ask, plain
-    from bydore_pyro.utils import RunFolder
+    from bydore_pyro.utils import RunFolder, tell
 
     for source in (options.ask.mixture, options.ask.against, options.goal.baseline):
         if source is not None and source not in KNOWN:
@@ -73,16 +72,15 @@ def _ask(run: Path, options: AskOptions) -> None:
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
     asked = ask(run, options.ask, options.goal, folder.path)
     judged = _judged(asked, options.ask)
-    folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}})
+    given = {"ask": dataclasses.asdict(options.ask), "answer": {"of": str(run.absolute())}}
+    folder.write_config("ask", {**asked.options.as_dict(), **given})
     folder.write_posterior("posterior.nc", inference_data(asked.answer))
     folder.write_json("metrics.json", plain(asked.metrics))
     folder.write_text("mixture.json", asked.answer.mixture.to_json() + "\n")
-    if asked.anew:
-        print(f"Measured anew, because the search did not know their text: {listed(asked.anew)}")
-    print(report_text(folder.path))
     if judged is not None:
         folder.write_json("forecast.json", plain(judged))
-        print(f"\n{forecast_text(judged)}")
+    tell(add_html_report(folder))
+    print(report_text(folder.path))
 
 
 def _judged(asked: Asked, config: AskConfig) -> Outlook | None:
@@ -95,7 +93,7 @@ def _judged(asked: Asked, config: AskConfig) -> Outlook | None:
 
     import torch
 
-    from bydore_pyro.answer import ANSWER, outlook_of
+    from bydore_pyro.answer import outlook_of
     from bydore_pyro.data import gathered
     from bydore_pyro.runs import weights_of
     from bydore_pyro.utils import DataError
@@ -112,6 +110,6 @@ def _judged(asked: Asked, config: AskConfig) -> Outlook | None:
         other = {config.against: weights_of(config.against, domains)}
     else:
         weights = gathered(asked.answer.mixture.as_dict(), domains.pools)
-        other = {ANSWER: torch.tensor([weights[name] for name in domains.names]).double()}
+        other = {"the answer": torch.tensor([weights[name] for name in domains.names]).double()}
     question = dataclasses.replace(asked.question, references=other)
     return outlook_of(forecast, question, weights_of(config.mixture, domains))

@@ -38,12 +38,9 @@ def report_command(arguments: Sequence[str]) -> None:
     )
     given = parser.parse_args(arguments)
     folders: list[Path] = given.runs
-    from bydore_pyro.report import html_report, report_text
+    from bydore_pyro.report import comparison_text, html_report, report_text
 
-    for folder in folders:
-        if len(folders) > 1:
-            print(f"\n== {folder}")
-        print(report_text(folder))
+    print(comparison_text(folders) if len(folders) > 1 else report_text(folders[0]))
     page = given.out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
     with appearing_file(page) as aside:
         aside.write_text(html_report(folders), encoding="utf-8")

@@ -117,6 +117,8 @@ def save_tokenizer(name: str, folder: Path) -> None:
         ) from None
     if not tokenizer.is_fast:
         raise DataError(f"Expected a tokenizer with a {FILE}, found '{name}' without")
+    if tokenizer.eos_token is None and END_OF_TEXT in tokenizer.get_vocab():  # that of a run
+        tokenizer.eos_token = END_OF_TEXT
     if tokenizer.eos_token is None:
         raise DataError(f"Expected a tokenizer with an end-of-text token, found '{name}' without")
     tokenizer.save_pretrained(str(folder))

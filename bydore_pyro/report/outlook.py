@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from bydore_pyro.answer import ANSWER, Outlook
+from bydore_pyro.answer import ANSWER, Outlook, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.report.words import Level, Table, Verdict, count, number, percent
 from bydore_pyro.utils import visible
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "JUDGED",
     "curves_figure",
-    "forecast_text",
     "frontier_figure",
     "losses_words",
     "outlook_table",
@@ -26,11 +26,13 @@ __all__ = [
 
 SURE, UNSURE = 0.9, 0.5  # probabilities
 COLUMNS = 5  # of panels
+OF_PANEL, OF_AXIS = 18, 30  # characters
+SELF, JUDGED = "this mixture", "the given mixture"
 LEAST_PRICE = 5e-5  # nats per token, that is shown
 LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
 
-def outlook_table(outlook: Outlook, label: str = "this mixture") -> Table:
+def outlook_table(outlook: Outlook, label: str = SELF) -> Table:
     """Returns a row a text, targets first: the loss that is expected, and by how much it differs
     from each other mixture's, with 94 % intervals; domains by how much they differ."""
     if ANSWER not in outlook.expected:
@@ -115,17 +117,12 @@ def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, li
     for label, prices in (
         ("0.01 more at least costs", outlook.price_at_least),
         ("0.01 more at most brings", outlook.price_at_most),
+        ("10 % more text brings", outlook.worth_of_text),
     ):
         if any(price > LEAST_PRICE for price in prices.values()):
             words = {name: number(price, ".4f") for name, price in prices.items()}
             columns[label] = [words.get(name or "", "") for name in names]
     return columns
-
-
-def forecast_text(outlook: Outlook) -> str:
-    """Returns the losses of a given mixture as text."""
-    words = [f"{one.level:<7}  {one.heading} {one.figures}" for one in outlook_verdicts(outlook)]
-    return "\n".join([outlook_table(outlook, "the mixture").as_text(), *words])
 
 
 def curves_figure(outlook: Outlook) -> Figure | None:
@@ -135,24 +132,29 @@ def curves_figure(outlook: Outlook) -> Figure | None:
     if not curves:
         return None
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
-    rows = -(-len(curves) // COLUMNS)
-    figure = Figure(figsize=(9, 1.6 * rows + 0.4), layout="constrained")
-    panels = figure.subplots(rows, COLUMNS, squeeze=False, sharex=True).flat
+    columns = min(COLUMNS, len(curves))
+    rows = -(-len(curves) // columns)
+    figure = Figure(figsize=(1.8 * columns, 1.5 * rows + 0.6), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, (name, curve) in zip(panels, curves.items(), strict=False):
         axes.fill_between(curve.at, curve.low, curve.high, color="0.9", linewidth=0)
         axes.plot(curve.at, curve.loss, color="0.35", gid=f"{visible(name)}: the law")
         for place, loss in zip(curve.runs, curve.losses, strict=True):
             gid = f"{visible(name)}: a run, {loss:.3f} nats per token"
             axes.plot(place, loss, "o", color="C0", markersize=4, gid=gid)
-        axes.set_xscale("log")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(LogLocator(2, numticks=4))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.minorticks_off()
-        axes.set_title(visible(name), fontsize=9)
+        axes.set_title(picture_label(name, OF_PANEL), fontsize=9)
         axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in list(panels)[len(curves) :]:
+    for axes in panels[len(curves) :]:
         axes.set_axis_off()
-    figure.supxlabel("effective tokens, in the domain's equal share of the longest run", fontsize=9)
+    figure.supxlabel("effective tokens, in those of the longest run on equal weights", fontsize=9)
     figure.supylabel("nats per token", fontsize=9)
     return figure
 
@@ -164,17 +166,24 @@ def frontier_figure(outlook: Outlook) -> Figure | None:
     if not pairs:
         return None
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(min(9, 4 * len(pairs) + 1), 3.5), layout="constrained")
+    figure = Figure(figsize=(9 if len(pairs) > 1 else 5, 3.4), layout="constrained")
     panels = figure.subplots(1, len(pairs), squeeze=False).flat
     for axes, (x, y) in zip(panels, pairs, strict=True):
         style = "-" if len(outlook.frontier) == 2 else "o"
-        axes.plot(outlook.frontier[x], outlook.frontier[y], style, color="0.6", markersize=3)
+        axes.plot(outlook.frontier[x], outlook.frontier[y], style, color="0.75", markersize=3)
         for place, (name, losses) in enumerate(outlook.expected.items()):
-            words = f"{name}: {losses[x].loss:.3f} and {losses[y].loss:.3f}"
-            axes.plot(losses[x].loss, losses[y].loss, "s", color=f"C{place}", label=name, gid=words)
-        axes.set(xlabel=f"{visible(x)}, nats per token", ylabel=visible(y))
+            label = SELF if name == ANSWER else name
+            words = f"{label}: {losses[x].loss:.3f} and {losses[y].loss:.3f}"
+            shown = {"color": f"C{place}", "label": label, "gid": words}
+            axes.plot(losses[x].loss, losses[y].loss, "s", **shown)
+        axes.set_xlabel(picture_label(x, OF_AXIS))
+        axes.set_ylabel(picture_label(y, OF_AXIS))
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="0.92")
-    panels[0].legend(fontsize=9, frameon=False)
+    shown = axes.get_legend_handles_labels()
+    figure.legend(*shown, loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     return figure

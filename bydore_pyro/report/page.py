@@ -14,6 +14,7 @@ from bydore_pyro.answer import plot_weights
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.outlook import (
+    JUDGED,
     curves_figure,
     frontier_figure,
     losses_words,
@@ -31,17 +32,18 @@ from bydore_pyro.report.tables import (
     cost_table,
     loss_table,
     round_table,
+    targets_table,
     weights_table,
 )
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import Table, Verdict
-from bydore_pyro.utils import RunFolder, visible
+from bydore_pyro.utils import RunFolder, listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Section", "add_html_report", "comparison_sections", "html_report", "report_text",
-           "run_sections"]  # fmt: skip
+__all__ = ["Section", "add_html_report", "comparison_sections", "comparison_text", "html_report",
+           "report_text", "run_sections"]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
@@ -58,6 +60,15 @@ ROUNDS = (
 LIVE = (
     "Lines: the weights that the model trained on; dots: what the posterior of a round says. The "
     "weights move only where another mixture probably teaches more."
+)
+ANEW = "Measured anew, because the search did not know their text:"
+FRONTIER = (
+    "Grey: the best mixtures for some importance of each target; none is better on one of them "
+    "without being worse on another."
+)
+CURVES = (
+    "Lines: the law of losses, with its 94 % interval; dots: the runs that it rests on. A token of "
+    "another domain counts as far as it teaches this one."
 )
 FRESH = (
     "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
@@ -92,16 +103,24 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
     caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
-    outlook = record.outlook
-    seen = [draw(outlook) for draw in (frontier_figure, curves_figure) if drawn]
+    outlook, asked = record.outlook, record.forecast
+    seen: list[Any] = []
+    for draw, below in ((frontier_figure, FRONTIER), (curves_figure, CURVES)):
+        if drawn and (figure := draw(outlook)) is not None:
+            seen += [figure, below]
     sections: tuple[tuple[str, Sequence[Any]], ...] = (
         ("What it will do", (
             outlook_table(outlook), losses_words(outlook), *outlook_verdicts(outlook), *seen,
         )),
+        ("What the given mixture will do", (
+            outlook_table(asked, JUDGED), *outlook_verdicts(asked),
+        )),
         ("The mixture", (
             *(f"Could not be read: {line}" for line in record.damaged),
+            f"{ANEW} {listed(anew)}." if (anew := record.metrics.measured_anew) else None,
             *(mixture.notes if mixture is not None else ()), *weights,
-            weights_table(record), weights_table(record, whole=True), agreement_table(record),
+            weights_table(record), weights_table(record, whole=True), targets_table(record),
+            agreement_table(record),
             *regression_tables(record),
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
@@ -129,7 +148,7 @@ def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
     runs = [one for r in records for one in ((r,) if r.mixture is not None else r.seeds)]
     return [
         Section("The runs", [*cautions(runs), comparison_table(runs)]),
-        Section("How to use the first", commands(runs[0])),
+        Section("How to use the first", commands(runs[0]), expert=True),
     ]
 
 
@@ -140,17 +159,35 @@ def report_text(folder: Path) -> str:
     Raises:
         RunFolderError: When the folder holds no finished run.
     """
-    record = read_run(folder)
-    metrics = record.metrics
-    if metrics.stopped:
-        require_finished(folder)
+    record = _finished(folder)
     sections = run_sections(record, drawn=False)
-    parts = [part for one in sections if not one.expert for part in _as_text(one)]
+    parts = _texts(sections)
     files = sorted(p.name for p in record.path.iterdir() if p.is_file() or record.seeds)
     lines = [f"In {record.path}: {', '.join(files)}"]
     if following := commands(record):
         lines += ["Next:", *(f"  {line}" for _, line in following)]
     return "\n" + "\n\n".join([*parts, "\n".join(map(visible, lines))])
+
+
+def comparison_text(folders: Sequence[Path]) -> str:
+    """Returns several runs beside each other.
+
+    Raises:
+        RunFolderError: When a folder holds no finished run.
+    """
+    records = [_finished(one, str(one)) for one in folders]
+    return "\n" + "\n\n".join(_texts(comparison_sections(records)))
+
+
+def _finished(folder: Path, label: str | None = None) -> RunRecord:
+    record = read_run(folder, label)
+    if record.metrics.stopped:
+        require_finished(folder)
+    return record
+
+
+def _texts(sections: Sequence[Section]) -> list[str]:
+    return [part for one in sections if not one.expert for part in _as_text(one)]
 
 
 def _as_text(section: Section) -> Iterator[str]:

@@ -40,6 +40,7 @@ class RunRecord:
             columns ``(step,)``.
         agreement: Of several seeds, see `bydore_pyro.answer.agreement`.
         seeds: The runs of several seeds.
+        forecast: Of an answer: the losses of the mixture that it was asked about.
         damaged: Files that are there and could not be read, with the reason.
     """
 
@@ -51,12 +52,18 @@ class RunRecord:
     trajectory: xarray.Dataset | None = None
     agreement: pandas.DataFrame | None = None
     seeds: tuple[RunRecord, ...] = ()
+    forecast: Outlook = field(default_factory=Outlook)
     damaged: tuple[str, ...] = ()
 
     @property
     def method(self) -> str:
         """What found the weights: the name of a method, "search" for the search itself."""
         return str(self.metrics.method or self.asked("fit", "method") or "search")
+
+    @property
+    def found_by(self) -> str:
+        """The method, or "ask" for an answer."""
+        return "ask" if self.config.get("name") == "ask" else self.method
 
     @property
     def searched(self) -> bool:
@@ -136,6 +143,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         trajectory=attempt("trajectory.nc", _read_trajectory),
         agreement=_agreement(seeds),
         seeds=seeds,
+        forecast=attempt("forecast.json", partial(read_as, Outlook)) or Outlook(),
     )
     return dataclasses.replace(record, damaged=tuple(damaged))
 

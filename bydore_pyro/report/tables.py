@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data import is_store
+from bydore_pyro.answer import ANSWER, Outlook
+from bydore_pyro.data import RowConfig, is_store
 from bydore_pyro.mixture import (
     MOST_SHOWN,
     Mixture,
@@ -18,7 +20,7 @@ from bydore_pyro.mixture import (
 )
 from bydore_pyro.report.outlook import price_columns
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import compared_with, verdicts_of
+from bydore_pyro.report.verdicts import LIMITS, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
 from bydore_pyro.runs import Spent
 from bydore_pyro.shards import names_shards
@@ -32,8 +34,11 @@ __all__ = [
     "cost_table",
     "loss_table",
     "round_table",
+    "targets_table",
     "weights_table",
 ]
+
+FEW_SHARES = 3  # of what a target is made of
 
 
 def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
@@ -45,7 +50,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     mixture = record.mixture
     if mixture is None or (whole and len(mixture.names) <= MOST_SHOWN):
         return Table()
-    names, decided, epochs = mixture.names, mixture.verdicts(), record.metrics.run_epochs
+    names, epochs = mixture.names, record.metrics.run_epochs
     rows = shown_rows(names, mixture.weights, len(names) if whole else MOST_SHOWN)
     places = [row.places[0] if row.kind == "domain" else None for row in rows]
     columns = {
@@ -66,10 +71,9 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns["epochs"] = [
             "" if k is None else number(epochs.get(names[k]), ".2f") for k in places
         ]
-    if decided:
-        against = compared_with(record)[0]
-        words = {"above": f"more than {against}", "below": f"less than {against}"}
-        columns["verdict"] = [
+    if mixture.prior is not None and (decided := mixture.verdicts()):
+        words = {"above": "more", "below": "less"}
+        columns["than the prior"] = [
             "" if k is None else words.get(decided[names[k]], "undecided") for k in places
         ]
     return Table(
@@ -82,6 +86,21 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
 
 def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
+
+
+def targets_table(record: RunRecord) -> Table:
+    """Returns what each of several targets is made of, and how much of it no mixture explains."""
+    targets = record.metrics.targets or record.metrics.details.targets
+    rows = []
+    for name, one in targets.items():
+        most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
+        made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
+        rows.append((name, percent(one.importance), percent(one.unexplained), made))
+    return Table(
+        header=("target", "importance", "unexplained", "made most of"),
+        rows=rows if len(rows) > 1 else (),
+        caption="What the targets are made of, each by itself",
+    )
 
 
 def loss_table(record: RunRecord) -> Table:
@@ -141,7 +160,7 @@ def cost_sentence(record: RunRecord) -> str:
         if metrics.peak_memory_megabytes
         else "",
     )
-    return f"Found by {record.method}: {', '.join(filter(None, known)) or 'at no cost'}."
+    return f"Found by {record.found_by}: {', '.join(filter(None, known)) or 'at no cost'}."
 
 
 def cost_table(cost: Spent) -> Table:
@@ -157,33 +176,51 @@ def cost_table(cost: Spent) -> Table:
 
 
 def commands(record: RunRecord) -> list[tuple[str, str]]:
-    """Returns commands to go on with: the purpose of each, and the line."""
+    """Returns commands to go on with: the purpose of each, and the line. Capitals are the user's
+    own places."""
     if record.mixture is None:
         return []
-    run, data = shlex.quote(str(record.path)), str(record.asked("run", "data") or "STORE")
-    # Training takes tokens: text must be prepared.
-    store = shlex.quote(data) if is_store(Path(data)) or names_shards(data) else "STORE"
-    if names_shards(data) and (tokenizer := record.asked("tokenizer", "tokenizer")):
-        store += f" --tokenizer {shlex.quote(str(tokenizer))}"
+    run, export = shlex.quote(str(record.path)), "--prefix '/data/{domain}' --out FILE"
     if record.live:
-        stage = f"bydore export {run} --to nanotron --from_step N --prefix '/data/{{domain}}'"
+        step = number(record.metrics.steps or 1, ".0f")
+        stage = f"bydore export {run} --to nanotron --from_step {step} {export}"
         return [
-            ("The weights at the end, as the next stage of another trainer", f"{stage} --out FILE"),
+            ("The weights at the end, as the next stage of another trainer", stage),
             ("Scores of the trained model", f"bydore evaluate {run}/model --tasks pile13 --hub"),
         ]
-    export = f"bydore export {run} --to megatron --prefix '/data/{{domain}}' --out FILE"
-    train = f"bydore train --mixture {run} --data {store} --model models/target-60m --tokens N"
-    pairs = [
-        ("The weights in a trainer's own format", export),
-        ("A target model trained on exactly these weights", f"{train} --out DIR"),
+    found = [
+        ("The weights in a trainer's own format", f"bydore export {run} --to megatron {export}")
+    ]
+    unexplained = record.metrics.matching.unexplained
+    searched = record.by_matching and record.found_by == "search"
+    if searched and unexplained is not None and LIMITS["unexplained"].level(unexplained) == "bad":
+        more = f"bydore ask {run} --add MORE --out ANSWER"
+        found.insert(0, ("The same with a store of more text, such as the target's", more))
+    data = record.asked("run", "data")
+    store = "STORE" if data is None else shlex.quote(str(data))
+    if data is not None and names_shards(data):
+        if tokenizer := record.asked("tokenizer", "tokenizer"):
+            store += f" --tokenizer {shlex.quote(str(tokenizer))}"
+    elif data is not None and not is_store(Path(data)):
+        rows = [
+            f" --{name} {shlex.quote(str(value))}"
+            for name, default in asdict(RowConfig()).items()
+            if (value := record.asked("rows", name)) not in (None, default)
+        ]
+        of = shlex.quote(str(record.asked("answer", "of") or record.path))
+        prepare = f"bydore prepare --data {store}{''.join(rows)} --tokenizer {of} --out STORE"
+        found.append(("All of the text as the tokens that trainings take", prepare))
+        store = "STORE"
+    tokens = record.asked("run", "target_tokens") or "1B"
+    train = f"bydore train --mixture {run} --data {store} --model models/target-60m"
+    found += [
+        ("A target model trained on exactly these weights", f"{train} --tokens {tokens} --out DIR"),
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
     ]
-    if record.agreement is None and record.method == "search":
-        seeds = f"bydore search --seeds 5 --data {shlex.quote(data)} ..."
-        if checkpoint := record.asked("run", "checkpoint"):
-            seeds = seeds.replace("...", f"--checkpoint {shlex.quote(str(checkpoint))} ...")
-        pairs.append(("Whether other seeds find the same", seeds))
-    return pairs
+    if record.agreement is None and record.found_by == "search":
+        again = f"bydore search --config {run}/config.json --seeds 5 --out SEEDS"
+        found.append(("Whether other seeds find the same", again))
+    return found
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
@@ -196,7 +233,7 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
         "The runs count tokens of different tokenizers: their shares do not compare.": [
             mixture.tokenizer for mixture in mixtures
         ],
-        "The runs searched on different text.": [mixture.data_sha256 for mixture in mixtures],
+        "The runs searched on different text.": _texts(records),
         "The runs have different validation text: their losses do not compare.": [
             str(record.asked("run", "validation") or "") for record in records
         ],
@@ -204,16 +241,34 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
     return [line for line, values in properties.items() if len(set(filter(None, values))) > 1]
 
 
+def _texts(records: Sequence[RunRecord]) -> list[str]:
+    """Returns the hash of each run's text; of an answer that of the search that measured it: its
+    own counts files that are its target too."""
+    found: dict[str, str] = {}
+    for record in sorted(records, key=lambda one: one.found_by == "ask"):
+        if record.mixture is not None:
+            found.setdefault(_measured_by(record), record.mixture.data_sha256 or "")
+    return [found.get(_measured_by(record), "") for record in records]
+
+
+def _measured_by(record: RunRecord) -> str:
+    of = None if record.metrics.measured_anew else record.asked("answer", "of")
+    return str(of or record.path.absolute())
+
+
 def comparison_table(records: Sequence[RunRecord]) -> Table:
     """Returns a column a run: its method and cost, its fresh models' losses, the distance of its
     weights from the first run's, its weights with intervals, and its verdicts."""
     metrics = [record.metrics for record in records]
     rows: dict[str, list[str]] = {
-        "method": [record.method for record in records],
+        "method": [record.found_by for record in records],
         "seed": [number(one.seed, ".0f") for one in metrics],
         "FLOPs": [number(one.search.flops, ".2e") for one in metrics],
         "time": [duration(one.search.seconds) for one in metrics],
     }
+    expected = [_expected(record.outlook) for record in records]
+    for text in dict.fromkeys(text for found in expected for text in found):
+        rows[f"expected nats per token on {text}"] = [found.get(text, ABSENT) for found in expected]
     losses = [one.validation_loss_nats_per_token for one in metrics]
     for label in dict.fromkeys(label for found in losses for label in found):
         rows[f"nats per token, fresh model on {label}"] = [
@@ -235,6 +290,16 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
         header=("", *(record.label for record in records)),
         rows=[(label, *cells) for label, cells in rows.items()],
     )
+
+
+def _expected(outlook: Outlook) -> dict[str, str]:
+    """Returns the losses to expect on the targets, with their intervals."""
+    texts = outlook.expected.get(ANSWER, {})
+    return {
+        text: f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"
+        for text, one in texts.items()
+        if not text.startswith("domain ")
+    }
 
 
 def _weight(mixture: Mixture, names: Sequence[str]) -> str:

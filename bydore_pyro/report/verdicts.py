@@ -139,7 +139,7 @@ def _settled(record: RunRecord) -> Verdict | None:
 
 def _decided(record: RunRecord) -> Verdict | None:
     mixture, limits = record.mixture, LIMITS["decided"]
-    if mixture is None:
+    if mixture is None or record.outlook.expected:  # then verdicts are about losses
         return None
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."
@@ -172,11 +172,15 @@ def _trusted(
     record: RunRecord, limits: Limits, value: float, figures: str
 ) -> tuple[str, Level | None]:
     """Returns the text on a figure that rests on intervals, and its level: not "good" if the
-    intervals are not to be trusted."""
-    width = _fits(record)
-    if width is None or width.level != "bad" or limits.level(value) != "good":
-        return figures, None
-    return f"{figures} It rests on intervals that are not to be trusted.", "careful"
+    intervals are not to be trusted, or the domains hardly cover what they are of."""
+    if limits.level(value) == "good":
+        for found, doubt in (
+            (_fits(record), "intervals that are not to be trusted"),
+            (_covered(record), "a target that the domains hardly cover"),
+        ):
+            if found is not None and found.level == "bad":
+                return f"{figures} It rests on {doubt}.", "careful"
+    return figures, None
 
 
 def _fits(record: RunRecord) -> Verdict | None:

@@ -119,18 +119,18 @@ class Asked:
     """The answer to a question.
 
     Attributes:
+        options: Of the search, with the question's own.
         domains: The text.
         question: What was asked of the mixture.
         answer: The answer.
         metrics: Its record.
-        anew: The domains that were measured for this question.
     """
 
+    options: Options
     domains: Domains
     question: Question
     answer: Answer
     metrics: Metrics
-    anew: tuple[str, ...]
 
 
 def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
@@ -174,17 +174,21 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     tell_of_few_documents(domains)
     texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    rounds = _rounds(options, everything, domains, kept, anew)
-    targets = targets_of(options, domains, rounds)
-    plan, cost = trial_plan(options, domains, out / "trials"), Cost()
+    cost = Cost()
+    with cost.part("gradients"):
+        rounds = _rounds(options, everything, domains, kept, anew, cost)
+    with cost.part("guide"):
+        targets = targets_of(options, domains, rounds)
+    plan = trial_plan(options, domains, out / "trials")
     answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
     metrics = dataclasses.replace(
         common_metrics(options, domains, answer, cost),
         matching=matching_record(names, rounds, targets.found, targets.drawn),
         trials=trial_record(answer.tried),
         targets=target_records(names, targets),
+        measured_anew=anew,
     )
-    return Asked(domains, question_of(options, domains), answer, metrics, anew)
+    return Asked(options, domains, question_of(options, domains), answer, metrics)
 
 
 def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
@@ -223,13 +227,14 @@ def _rounds(
     asked: Domains,
     kept: Sequence[Measurement],
     anew: Sequence[str],
+    cost: Cost,
 ) -> list[TargetMeasurement]:
     """Reads the targets, and measures unknown domains, where the search measured; returns the
     evidence of the domains that are asked for."""
     from tqdm import tqdm
 
     model = language_model(options, asked.corpus.vocabulary, options.run.seed)
-    proxy = Proxy(model, options.proxy)
+    proxy = Proxy(model, options.proxy, cost)
     sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
     each = options.search.sequences_of_round(everything.num_domains)
     places = [everything.names.index(name) for name in asked.names]

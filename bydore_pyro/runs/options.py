@@ -243,7 +243,7 @@ class Options:
     """All options of a run, by the part that they configure.
 
     Raises:
-        ValueError: When a round has no step, or linear evidence is asked of a checkpoint.
+        ValueError: When a round has no step, or the kind of evidence does not answer what is asked.
     """
 
     run: RunConfig

@@ -183,6 +183,8 @@ class Metrics:
         guide_fit: Of a posterior.
         details: Of a method beside others.
         targets: What the answer is for, by name.
+        measured_anew: The domains that were measured for an answer, because the search did not know
+            their text.
         outlook: The losses that the weights are expected to have, beside others'.
         measured: Hashes of the search's measurements, in the order of the rounds.
         run_tokens: Length of the run that the weights are for.
@@ -209,6 +211,7 @@ class Metrics:
     guide_fit: GuideRecord = GuideRecord()
     details: MethodDetails = MethodDetails()
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
+    measured_anew: tuple[str, ...] = ()
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
     measured: tuple[str, ...] = ()
     run_tokens: Number | None = None

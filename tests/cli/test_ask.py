@@ -16,12 +16,14 @@ from quick import PROXY
 
 from bydore_pyro.cli.ask import COMMON, AnswerConfig, AskOptions, ask_command
 from bydore_pyro.cli.main import main
+from bydore_pyro.cli.report import report_command
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.utils.files import read_tree, write_tree
 
 
-def answers(out: Path) -> dict:
-    return json.loads((out / "answers.json").read_text())
+def losses(out: Path, file: str = "metrics.json") -> dict:
+    found = json.loads((out / file).read_text())
+    return found["outlook"] if file == "metrics.json" else found
 
 
 def test_an_answer_is_printed_and_written(
@@ -29,77 +31,128 @@ def test_an_answer_is_printed_and_written(
 ) -> None:
     out = tmp_path / "same"
     ask_command([str(measured_run), "--validation_sequences", "32", "--out", str(out)])
-    mixture = Mixture.from_json(out / "mixture.json")
-    assert answers(out)["targets"]["a"]["weights"] == mixture.as_dict()
-    told = json.loads((measured_run / "metrics.json").read_text())["matching"]["unexplained"]
-    assert answers(out)["targets"]["a"]["unexplained"] == pytest.approx(told, abs=1e-3)
+    shown = capsys.readouterr().out
+    assert {path.name for path in out.iterdir()} == {
+        "config.json", "metrics.json", "mixture.json", "posterior.nc", "report.html",
+    }  # fmt: skip
+    metrics, mixture = (json.loads((out / f"{n}.json").read_text()) for n in ("metrics", "mixture"))
+    own = json.loads((measured_run / "metrics.json").read_text())
+    for part in ("matching", "targets"):
+        of_answer, of_search = (
+            (m[part].get("a") or m[part])["unexplained"] for m in (metrics, own)
+        )
+        assert of_answer == pytest.approx(of_search, abs=1e-3)
+    assert metrics["targets"]["a"]["composition"]["a"] > 0.5
+    assert mixture["weights"]["a"] > 0.5
+    assert metrics["search"]["seconds"] > 0
     posterior = arviz.from_netcdf(out / "posterior.nc")["posterior"]
     np.testing.assert_allclose(posterior["w"].sum("domain"), 1)
-    shown = capsys.readouterr().out
-    assert "94 % interval" in shown
-    assert "a: no mixture explains" in shown
+    apart = metrics["outlook"]["differences"]["uniform"]["a"]
+    assert apart["low"] < apart["loss"] < apart["high"]
+    for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):
+        assert told in shown
+    assert "\nFound by ask: " in shown
+    assert "at no cost" not in shown
+    assert "..." not in shown
+    assert "Measured anew" not in shown
+    report_command([str(out)])
+    assert capsys.readouterr().out.startswith(shown.rstrip("\n").split("\nIn ")[0])
+    report_command([str(measured_run), str(out), "--out", str(tmp_path / "page.html")])
+    assert "searched on different text" not in capsys.readouterr().out
     parts = {f.name for part in get_type_hints(AskOptions).values() for f in fields(part)}
     assert parts >= {*COMMON}
     assert AnswerConfig().out is None
 
 
-def test_several_targets_have_a_compromise(measured_run: Path, tmp_path: Path) -> None:
+def test_several_targets_have_a_frontier(measured_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "both"
-    main(["ask", str(measured_run), "--validation", "a", "b", "--each", "--out", str(out)])
-    assert not (out / "posterior.nc").exists()
-    found, mixture = answers(out), Mixture.from_json(out / "mixture.json").as_dict()
-    assert mixture == found["compromise"]["weights"]
-    assert set(found["targets"]) == {"a", "b"} == {*found["compromise"]["leaves"]}
-    for name in "ab":
-        assert found["targets"][name]["weights"][name] > 0.4
+    main(["ask", str(measured_run), "--validation", "a=.7", "b=.3", "--out", str(out)])
+    found, mixture = losses(out), Mixture.from_json(out / "mixture.json").as_dict()
+    assert found["importance"] == pytest.approx({"a": 0.7, "b": 0.3})
+    assert {*found["expected"]["answer"]} >= {"a", "b", "all targets", "domain c"}
+    assert mixture["a"] > mixture["b"] > mixture["c"]
+    a, b = found["frontier"]["a"], found["frontier"]["b"]
+    assert len(a) == len(b) > 2
+    assert np.corrcoef(a, b)[0, 1] < 0, "one costs the other"
+
+
+def test_every_domain_can_be_a_target_and_bounds_hold(measured_run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "all"
+    given = ["--validation", "all", "--objective", "worst", "--at_least", "c=.5"]
+    main(["ask", str(measured_run), *given, "--out", str(out)])
+    assert Mixture.from_json(out / "mixture.json").as_dict()["c"] >= 0.5 - 1e-6
+    assert losses(out)["price_at_least"].keys() == {"c"}
+    assert "a" in losses(out)["importance"]
 
 
 def test_a_mixture_is_judged_and_domains_can_be_dropped(
     measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    left = {}
+    files = {}
     for name, weights in (("good", {"a": 1.0}), ("bad", {"c": 1.0})):
-        file = tmp_path / f"{name}.json"
-        file.write_text(json.dumps(weights))
-        main(["ask", str(measured_run), "--mixture", str(file), "--out", str(tmp_path / name)])
-        left[name] = answers(tmp_path / name)["targets"]["a"]["mixture_leaves"]
-        assert left[name]["low"] <= left[name]["median"] <= left[name]["high"]
-    assert left["good"]["high"] < left["bad"]["low"]
-    assert "the given mixture loses" in capsys.readouterr().out
+        files[name] = tmp_path / f"{name}.json"
+        files[name].write_text(json.dumps(weights))
+    given = ["--mixture", str(files["good"]), "--against", str(files["bad"])]
+    main(["ask", str(measured_run), *given, "--out", str(tmp_path / "good")])
+    judged = losses(tmp_path / "good", "forecast.json")
+    assert [*judged["differences"]] == [str(files["bad"])]
+    apart = judged["differences"][str(files["bad"])]
+    assert apart["a"]["high"] < 0 < apart["domain c"]["low"]
+    both = (judged["expected"][name]["a"]["loss"] for name in ("answer", str(files["bad"])))
+    good, bad = both
+    assert good < bad
+    told = capsys.readouterr().out
+    assert "the given mixture" in told
+    assert "bad.json? Yes." in " ".join(told.split())
+    given = ["--mixture", "uniform", "--drop", "c", "--out", str(tmp_path / "uniform")]
+    main(["ask", str(measured_run), *given])
+    judged, own = losses(tmp_path / "uniform", "forecast.json"), losses(tmp_path / "uniform")
+    apart = judged["differences"]["the answer"]["a"]["loss"]
+    assert apart == pytest.approx(-own["differences"]["uniform"]["a"]["loss"], abs=1e-6)
     main(["ask", str(measured_run), "--drop", "a", "--out", str(tmp_path / "without")])
     found = Mixture.from_json(tmp_path / "without" / "mixture.json")
     assert found.names == ("b", "c")
-    both = (answers(tmp_path / name)["targets"]["a"]["unexplained"] for name in ("without", "good"))
-    without, whole = both
-    assert without > whole + 0.2, "its own kind is gone"
+    unexplained = [
+        json.loads((tmp_path / name / "metrics.json").read_text())["matching"]["unexplained"]
+        for name in ("without", "good")
+    ]
+    assert unexplained[0] > unexplained[1] + 0.2, "its own kind is gone"
 
 
 def test_mistakes_are_one_line(
-    measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     run, nowhere = str(measured_run), str(tmp_path / "nowhere")
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"a": 0.5, "zebra": 0.5}))
+    bounded = ["--objective", "none_worse", "--baseline", "uniform", "--tolerance", "1e-6"]
     for given, message in (
-        (["--each"], "Expected RUN and a question, found --each"),
+        (["--trials"], "Expected RUN and a question, found --trials"),
         ([nowhere], "Expected a search's folder, found"),
         ([run, "--validation", "zebra"], "zebra"),
         ([run, "--drop", "zebra"], "Expected a domain of the data (a, b, c), found 'zebra'"),
         ([run, "--drop", "a", "b"], "Expected at least two domains after --drop, found 1"),
         ([run, "--mixture", nowhere], "nowhere"),
         ([run, "--mixture", str(other)], f"found 'zebra' in {other}"),
+        ([run, "--mixture", "uniform", "--against", str(other)], f"found 'zebra' in {other}"),
+        ([run, "--baseline", str(other)], f"found 'zebra' in {other}"),
+        ([run, "--against", "uniform"], "Expected --mixture with --against, found none"),
         ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
-        ([run, "--each", "--trials", "1"], "Expected --each or --trials, found both"),
+        ([run, "--validation", "a", "b", "--each"], "unrecognized arguments: --each"),
         ([run, "--max_epochs", "1"], "Expected --target_tokens with --max_epochs, found none"),
         ([run, "--add", str(tmp_path)], f"store in {tmp_path}, found a folder without one"),
         ([run, "--add", nowhere], f"a token store in {nowhere}, found no such folder"),
+        ([run, "--at_least", "zebra=.1"], "found 'zebra'"),
+        ([run, "--at_least", "a"], "Expected each domain once as NAME=SHARE in [0, 1], found 'a'"),
+        ([run, "--at_least", "a=.6", "b=.6"], "Expected --at_least to sum to at most 1"),
+        ([run, "--at_most", "a=.1", "b=.1", "c=.1"], "--at_most to at least 1"),
+        ([run, "--at_least", "a=.5", "--at_most", "a=.1"], "Expected --at_least up to --at_most"),
+        ([run, "--validation", "a", "b", "--at_most", "a=.1", *bounded], "baseline"),
     ):
-        with pytest.raises(SystemExit) as stopped:
-            main(["ask", *given, "--out", str(tmp_path / "none")])
-        assert stopped.value.code == 2, given
-        said = capsys.readouterr().err.strip().splitlines()[-1]
-        assert message in said, given
-    assert not (tmp_path / "none").exists(), "nothing is left behind"
+        said = refused("ask", *given, "--out", tmp_path / "none")
+        assert said.startswith("bydore ask: error: "), given
+        assert message in said, (given, said)
+        assert not (tmp_path / "none").exists(), f"{given} leaves something behind"
 
 
 def test_measurements_that_are_gone_or_changed_are_refused(

@@ -25,8 +25,10 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.utils.files import read_tree
 
 
-def test_bad_searches(store: Path, refused: Callable[..., str]) -> None:
-    given = ["--smoke", "--data", str(store), "--validation", "a"]
+def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    out, other = tmp_path / "run", tmp_path / "other.json"
+    other.write_text(json.dumps({"a": 0.5, "zebra": 0.5}))
+    given = ["--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
     for wrong, message in (
         (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
         (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
@@ -36,8 +38,20 @@ def test_bad_searches(store: Path, refused: Callable[..., str]) -> None:
         (["--max_epochs", "1", "--target_tokens", "1e12"], "within the cap"),
         (["--validation", "nowhere"], "nowhere"),
         (["--strategy", "all"], "invalid choice: 'all'"),
+        (["--train_share", "0.5"], "unrecognized arguments: --train_share"),
+        (["--objective", "best"], "invalid choice: 'best'"),
+        (["--at_least", "zebra=.1"], "found 'zebra'"),
+        (["--at_least", "a=2"], "Expected each domain once as NAME=SHARE in [0, 1], found 'a=2'"),
+        (["--at_most", "a=.1", "b=.1", "c=.1"], "--at_most to at least 1, found 0 and 0.3"),
+        (["--at_least", "a=.5", "--at_most", "a=.4"], "Expected --at_least up to --at_most"),
+        (["--baseline", "nowhere"], "nowhere"),
+        (["--baseline", str(other)], f"found 'zebra' in {other}"),
+        (["--validation", "all", "a"], "all"),
+        (["--evidence", "linear", "--objective", "worst"], "Expected --evidence matching"),
+        (["--evidence", "linear", "--at_least", "a=.1"], "Expected --evidence matching"),
     ):
         assert message in refused("search", *given, *wrong)
+        assert not out.exists(), wrong
     with pytest.raises(ValueError, match="Expected seeds"):
         RepetitionConfig(seeds=2000)
 
@@ -75,7 +89,7 @@ def test_a_checkpoints_next_stage(
     given += ["--sequence_length", "32", "--validation_sequences", "64", "--device", "cpu"]
     search_command([*given, "--out", str(out)])
     told = capsys.readouterr()
-    assert f"--seeds 5 --data {corpus.folder} --checkpoint {model}" in told.out
+    assert f"bydore search --config {out}/config.json --seeds 5" in told.out
     assert "the model has not learned" in told.err
     assert "measure a later checkpoint" in told.err
     mixture = Mixture.from_json(out / "mixture.json").as_dict()
@@ -105,6 +119,7 @@ def test_a_checkpoints_next_stage(
     (other / "tokenizer.json").write_text(json.dumps(tokens))
     for wrong, message in (
         (["--evidence", "linear"], "Expected --evidence matching with --checkpoint, found linear"),
+        (["--objective", "worst"], "Expected --objective mean with --checkpoint"),
         (["--checkpoint", str(tmp_path)], "Expected the configuration of a causal language model"),
         (["--checkpoint", str(config_only)], "as safetensors, found: "),
         (["--checkpoint", str(other)], "the text's tokenizer ("),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from report_runs import (
     HOSTILE,
     NAMES,
+    outlook_of,
     write_fit,
     write_json,
     write_matching,
@@ -22,6 +24,7 @@ from bydore_pyro.report.page import (
     Section,
     add_html_report,
     comparison_sections,
+    comparison_text,
     html_report,
     report_text,
     run_sections,
@@ -109,7 +112,7 @@ def test_a_run_tells_what_it_has(tmp_path: Path) -> None:
     ]  # fmt: skip
     lines = report_text(run).splitlines()
     assert [line.split()[0] for line in lines[1:6]] == ["domain", *NAMES]
-    assert "In " in lines[-6]
+    assert "In " in lines[-7]
     assert f"bydore export {run}" in "".join(lines)
     assert "sd over seeds" in report_text(write_seeds(tmp_path / "seeds"))
 
@@ -122,6 +125,34 @@ def test_several_runs_have_one_page(tmp_path: Path) -> None:
     runs, _ = comparison_sections([read_run(seeds)])
     assert isinstance(runs, Section)
     assert runs.blocks[-1].header == ("", "seed 0", "seed 1")
+
+
+def test_an_answer_tells_the_losses_first_and_those_of_a_given_mixture(tmp_path: Path) -> None:
+    folder = write_matching(tmp_path / "answer")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics |= {"outlook": outlook_of(), "measured_anew": ["web"]}
+    write_json(folder / "metrics.json", metrics)
+    write_json(folder / "forecast.json", outlook_of(better=(0.05, 0.05)))
+    titles = [one.title for one in run_sections(read_run(folder), drawn=False)]
+    assert titles[:3] == ["What it will do", "What the given mixture will do", "The mixture"]
+    text, page = report_text(folder), checked(html_report([folder]))
+    assert text.index("this mixture") < text.index("the given mixture") < text.index("weight")
+    for told in (" ".join(text.split()), page.text):
+        assert "Is it better than uniform? Yes. Expected difference -0.200 nats per token" in told
+        assert "Is it better than uniform? No." in told
+        assert "the search did not know their text: web." in told
+    assert [tag for tag, _ in page.tags].count("svg") == 4
+    assert "none is better on one of them" in page.text
+
+
+def test_several_runs_are_one_text(tmp_path: Path) -> None:
+    runs = [write_search(tmp_path / "a", verified=True), write_fit(tmp_path / "b")]
+    lines = comparison_text(runs).splitlines()
+    assert [line for line in lines if line.split()[:1] == ["method"]] != []
+    assert not any("Next:" in line or line.startswith("good ") for line in lines)
+    write_json(runs[0] / "metrics.json", {"stopped": "disk full", "steps": 7})
+    with pytest.raises(RunFolderError, match="stopped after 7 steps"):
+        comparison_text(runs)
 
 
 def test_everything_but_the_weights_may_be_missing_or_damaged(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from report_runs import (
     matching_of,
     metrics_of,
     mixture_with_intervals,
+    outlook_of,
     record_of,
     write_fit,
+    write_matching,
     write_search,
     write_seeds,
 )
@@ -29,6 +31,7 @@ from bydore_pyro.report.tables import (
     cost_table,
     loss_table,
     round_table,
+    targets_table,
     weights_table,
 )
 from bydore_pyro.report.words import ABSENT, Table
@@ -50,8 +53,9 @@ def test_weights(record: RunRecord) -> None:
     assert [row[0] for row in table.rows] == list(NAMES)
     assert cells(table, "code") == {
         "weight": "0.4596", "94 % interval": "0.306 to 0.689", "epochs": "0.50",
-        "verdict": "more than an equal share",
     }  # fmt: skip
+    told = cells(weights_table(record_of(metrics={"outlook": outlook_of()})), "code")
+    assert told["within 0.01 nats"] == "0.100 to 0.300"
     bare = Mixture(names=NAMES, weights=(0.25,) * 4)
     assert cells(weights_table(record_of(bare, metrics={})), "law") == {"weight": "0.2500"}
     capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
@@ -59,7 +63,7 @@ def test_weights(record: RunRecord) -> None:
     assert (told["weight"], told["uncapped"]) == ("0.4000", "0.4596")
     prior = dataclasses.replace(mixture_with_intervals(), prior=(0.1, 0.1, 0.4, 0.4))
     told = cells(weights_table(record_of(prior)), "code")
-    assert told["verdict"] == "more than its share of the prior"
+    assert told["than the prior"] == "more"
 
 
 def test_many_domains_are_a_tree_and_the_whole_table_is_folded() -> None:
@@ -97,16 +101,62 @@ def test_losses_and_costs(record: RunRecord) -> None:
     assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
 
 
-def test_commands_are_quoted(record: RunRecord) -> None:
+def test_commands_are_quoted_and_whole(record: RunRecord, store: Path) -> None:
     words = [shlex.split(line) for _, line in commands(record)]
+    assert [line[1] for line in words] == ["export", "prepare", "train", "evaluate", "search"]
     assert words[0][:3] == ["bydore", "export", str(record.path)]
-    assert words[1][1:5] == ["train", "--mixture", str(record.path), "--data"]
-    assert words[1][5] == "STORE", "the run's data are none"
-    assert words[2] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
+    assert words[1][2:] == ["--data", "text", "--tokenizer", str(record.path), "--out", "STORE"]
+    train = ["--mixture", str(record.path), "--data", "STORE", "--model", "models/target-60m"]
+    assert words[2][2:] == [*train, "--tokens", "1B", "--out", "DIR"]
+    assert words[3] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
+    given = ["--config", f"{record.path}/config.json", "--seeds", "5", "--out", "SEEDS"]
+    assert words[4][2:] == given
     assert commands(RunRecord(path=record.path, label="")) == []
-    config = {"run": {"data": "dolma:a b"}, "tokenizer": {"tokenizer": "c d"}}
-    _, train = commands(dataclasses.replace(record, config=config))[1]
-    assert shlex.split(train)[5:8] == ["dolma:a b", "--tokenizer", "c d"]
+
+    def lines(**config: object) -> list[list[str]]:
+        changed = dataclasses.replace(record, config=config)
+        return [shlex.split(line) for _, line in commands(changed)]
+
+    of_shards = lines(run={"data": "dolma:a b"}, tokenizer={"tokenizer": "c d"})
+    assert of_shards[1][5:8] == ["dolma:a b", "--tokenizer", "c d"]
+    of_store = lines(run={"data": str(store), "target_tokens": 5e9})
+    assert of_store[1][5:10:2] == [str(store), "models/target-60m", "5000000000.0"]
+    of_rows = lines(run={"data": "rows"}, rows={"text_column": "text", "domain_column": "a b"})
+    assert of_rows[1][3:6] == ["rows", "--domain_column", "a b"]
+
+
+def test_an_answer_goes_on_from_its_search(record: RunRecord) -> None:
+    run, of = {"data": "text", "evidence": "matching"}, str(record.path.absolute())
+    config = {"name": "ask", "run": run, "answer": {"of": of}}
+    answer = dataclasses.replace(record, path=record.path / "answer", config=config)
+    lines = [shlex.split(line) for _, line in commands(answer)]
+    assert [line[1] for line in lines] == ["export", "prepare", "train", "evaluate"]
+    assert lines[1][5] == of, "it has the tokenizer"
+    assert cost_sentence(answer).startswith("Found by ask: 6.0 s")
+    other = dataclasses.replace(mixture_with_intervals(), data_sha256="y" * 64)
+    answer = dataclasses.replace(answer, mixture=other)
+    assert cautions([record, answer]) == []
+    metrics = dataclasses.replace(answer.metrics, measured_anew=("code",))
+    told = cautions([record, dataclasses.replace(answer, metrics=metrics)])
+    assert told == ["The runs searched on different text."]
+
+
+def test_text_that_is_missing_is_the_first_thing_to_do(tmp_path: Path) -> None:
+    folder = write_matching(tmp_path / "run", unexplained=0.8)
+    assert commands(read_run(folder))[0][1] == f"bydore ask {folder} --add MORE --out ANSWER"
+    folder = write_matching(tmp_path / "other", unexplained=0.1)
+    assert commands(read_run(folder))[0][1].startswith("bydore export")
+
+
+def test_several_targets_are_told_apart() -> None:
+    share = dict(zip(NAMES, (0.5, 0.3, 0.15, 0.05), strict=True))
+    one = {"importance": 0.5, "composition": share, "unexplained": 0.2}
+    table = targets_table(record_of(metrics={"targets": {"x": one, "y": one}}))
+    assert cells(table, "y") == {
+        "importance": "50 %", "unexplained": "20 %",
+        "made most of": "code 50 %, law 30 %, prose 15 %",
+    }  # fmt: skip
+    assert not targets_table(record_of(metrics={"targets": {"x": one}})).rows
 
 
 def test_rounds_and_seeds(tmp_path: Path) -> None:
@@ -133,6 +183,11 @@ def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
     assert told == {one: "0.460 (0.306 to 0.689)", other: "0.099"}
     assert cells(table, "nats per token, fresh model on learned") == {one: "3.2500", other: ABSENT}
     assert cells(table, "How much is decided?")[one] == "careful: 3 of 4 domains"
+    beside = comparison_table([record_of(metrics={"outlook": outlook_of()}), fit])
+    told = cells(beside, "expected nats per token on law")
+    assert told == {"run": "2.000 (1.750 to 2.250)", other: ABSENT}
+    assert not any("domain" in row[0] for row in beside.rows)
+    assert "How much is decided?" not in [row[0] for row in beside.rows if row[1] != ABSENT]
 
 
 def test_what_does_not_compare_is_told(record: RunRecord) -> None:
@@ -140,5 +195,6 @@ def test_what_does_not_compare_is_told(record: RunRecord) -> None:
     mixture = dataclasses.replace(
         mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
     )
-    other = dataclasses.replace(record, mixture=mixture, config={"run": {"validation": ["web"]}})
+    config = {"run": {"validation": ["web"]}}
+    other = dataclasses.replace(record, path=Path("b"), mixture=mixture, config=config)
     assert len(cautions([record, other])) == 4

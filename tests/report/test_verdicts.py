@@ -14,6 +14,7 @@ from report_runs import (
     matching_of,
     metrics_of,
     mixture_with_intervals,
+    outlook_of,
     record_of,
     write_fit,
     write_matching,
@@ -86,6 +87,12 @@ def test_what_is_decided() -> None:
         "domains; they hold 72 %"
     )
     assert "whether the others deserve" in told.figures
+    uncovered = {"guide_fit": sure.metrics.guide_fit, "matching": matching_of(unexplained=0.9)}
+    told = verdict(record_of(metrics=uncovered), DECIDED)
+    assert told.level == "careful"
+    assert told.figures.endswith("It rests on a target that the domains hardly cover.")
+    foretold = record_of(metrics={"outlook": outlook_of()})
+    assert DECIDED not in [v.question for v in verdicts_of(foretold)], "losses decide"
     open_ = dataclasses.replace(mixture_with_intervals(), hdi=((0.0, 0.9),) * 4)
     assert verdict(record_of(open_), DECIDED).level == "bad"
     bare = record_of(Mixture(names=NAMES, weights=(0.25,) * 4))

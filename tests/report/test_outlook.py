@@ -1,0 +1,154 @@
+"""The losses to expect: tables, verdicts and pictures of planted outlooks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from pydantic import TypeAdapter
+from report_runs import HOSTILE, NAMES, outlook_of
+
+from bydore_pyro.answer.outlook import Outlook
+from bydore_pyro.report.figures import as_svg
+from bydore_pyro.report.outlook import (
+    COLUMNS,
+    JUDGED,
+    curves_figure,
+    frontier_figure,
+    losses_words,
+    outlook_table,
+    outlook_verdicts,
+    price_columns,
+)
+
+
+def planted(**given: Any) -> Outlook:
+    return TypeAdapter(Outlook).validate_python(outlook_of(**given))
+
+
+def test_targets_come_first_then_the_domains_that_change_most() -> None:
+    content = outlook_of()
+    content["differences"]["uniform"] = {
+        **content["differences"]["uniform"],
+        "domain prose": {"loss": 0.7, "low": 0.4, "high": 1.0, "better": 0.01},
+    }
+    table = outlook_table(TypeAdapter(Outlook).validate_python(content))
+    names = [row[0] for row in table.rows]
+    assert names[:4] == ["law", "web", "all targets", "domain prose"]
+    assert set(names[4:]) == {"domain code", "domain law", "domain web"}
+    header = ["nats per token on", "this mixture", "than uniform", "than natural"]
+    assert table.header == header
+    assert tuple(table.rows[0][1:]) == (
+        "2.000 (1.750 to 2.250)", "-0.200 (-0.500 to +0.100)", "-0.100 (-0.400 to +0.200)",
+    )  # fmt: skip
+    assert table.rows[3][2] == "+0.700 (+0.400 to +1.000)"
+    assert outlook_table(planted(), JUDGED).header[1] == JUDGED
+
+
+def test_where_every_domain_is_a_target_none_stands_twice() -> None:
+    names = [row[0] for row in outlook_table(planted(targets=NAMES)).rows]
+    assert names[0] == "all targets"
+    assert sorted(names[1:]) == [f"domain {name}" for name in NAMES]
+    many = [f"d{k}" for k in range(60)]
+    rows = outlook_table(planted(targets=("x",), names=many)).rows
+    assert len(rows) == 20, "the rest changes less"
+
+
+def test_without_a_forecast_nothing_is_told() -> None:
+    nothing = Outlook()
+    assert not outlook_table(nothing).rows
+    assert losses_words(nothing) is None
+    assert outlook_verdicts(nothing) == []
+    assert price_columns(nothing, NAMES) == {}
+    assert curves_figure(nothing) is None
+    assert frontier_figure(nothing) is None
+
+
+def test_words_say_for_which_length_it_holds() -> None:
+    short, long = losses_words(planted()), losses_words(planted(asked=1e9))
+    assert short is not None
+    assert "15,360 tokens" in short
+    assert "The answer is for" not in short
+    assert long is not None
+    assert "The answer is for 1 B tokens" in long
+
+
+@pytest.mark.parametrize(
+    ("better", "level", "answer", "sure"),
+    [(0.95, "good", "Yes", "95 % below"), (0.6, "careful", "Open", "60 % below"),
+     (0.3, "careful", "Open", "70 % above"), (0.02, "bad", "No", "98 % above")],
+)  # fmt: skip
+def test_a_verdict_is_about_a_difference_in_loss(
+    better: float, level: str, answer: str, sure: str
+) -> None:
+    first, second = outlook_verdicts(planted(better=(better, 0.99)))
+    assert (first.level, first.answer) == (level, answer)
+    assert first.question == "Is it better than uniform?"
+    assert f"-0.200 nats per token on all targets, with probability {sure} 0" in first.figures
+    assert "-0.500 to +0.100" in first.figures
+    assert second.answer == "Yes"
+    (alone, _) = outlook_verdicts(planted(targets=("law",)))
+    assert "nats per token on law," in alone.figures
+
+
+def test_no_target_worse_has_its_probability() -> None:
+    *_, told = outlook_verdicts(planted(none_worse=0.93))
+    assert told.heading == "Is no target worse than under the baseline? With probability 93 %."
+
+
+def test_bounds_have_their_price() -> None:
+    found = planted(price_at_least={"law": 0.0123}, price_at_most={"web": 0.0})
+    columns = price_columns(found, [*NAMES, None])
+    assert columns == {
+        "within 0.01 nats": ["0.100 to 0.300"] * 4 + [""],
+        "0.01 more at least costs": ["", "0.0123", "", "", ""],
+    }
+
+
+@pytest.mark.parametrize("count", [1, 3, 13, 24])
+def test_every_domain_has_a_panel_and_no_name_reaches_the_next(count: int) -> None:
+    names = [f"web/part-{k}/of a name that is $x^2$ long-{k}" for k in range(count)]
+    figure = curves_figure(planted(names=names))
+    assert figure is not None
+    figure.canvas.draw()
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert len(shown) == count
+    assert len(figure.axes) == -(-count // COLUMNS) * min(COLUMNS, count)
+    for axes in shown:
+        law, *runs = axes.lines
+        np.testing.assert_allclose(law.get_ydata(), (4.0, 3.0, 2.5))
+        np.testing.assert_allclose([one.get_ydata()[0] for one in runs], (4.05, 2.95))
+    boxes = sorted((a.title.get_window_extent() for a in shown), key=lambda b: (-b.y0, b.x0))
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize("targets", [("law", "web"), ("law", "web", "a" * 80 + ".jsonl")])
+def test_the_frontier_has_a_panel_for_each_pair(targets: tuple[str, ...]) -> None:
+    figure = frontier_figure(planted(targets=targets))
+    assert figure is not None
+    figure.canvas.draw()
+    assert len(figure.axes) == len(targets) * (len(targets) - 1) // 2
+    line, *points = figure.axes[0].lines
+    np.testing.assert_allclose(line.get_xdata(), (2.0, 2.2, 2.5))
+    assert [one.get_gid().split(":")[0] for one in points] == ["this mixture", "uniform", "natural"]
+    assert points[1].get_xydata().tolist() == [[2.2, 2.7]]
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+    for axes in figure.axes:
+        assert axes.yaxis.label.get_window_extent().height < figure.bbox.height
+    assert frontier_figure(planted(targets=("law",))) is None
+
+
+def test_pictures_of_hostile_names_are_sound() -> None:
+    for figure in (
+        curves_figure(planted(names=HOSTILE)),
+        frontier_figure(planted(targets=HOSTILE[:3], names=HOSTILE)),
+    ):
+        assert isinstance(figure, Figure)
+        text = as_svg(figure, "x")
+        assert "<script" not in text
+        assert "\u202e" not in text
