@@ -62,6 +62,7 @@ def goal_of(forecast: Forecast, question: Question) -> Goal:
     return Goal(
         objective=question.objective,
         composition=forecast.compositions,
+        levels=forecast.levels.mean(0),
         importance=torch.tensor(list(forecast.importance.values())).double(),
         at_least=question.least_weights,
         at_most=question.most_weights,

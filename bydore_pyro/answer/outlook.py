@@ -99,8 +99,7 @@ def outlook_of(
     held = decision.probability if question.objective == "none_worse" else None
     line = {}
     if len(forecast.importance) in (2, 3):
-        levels = forecast.levels.mean(0)
-        columns = (frontier(best.law, best.goal)[1] + levels).T.tolist()
+        columns = frontier(best.law, best.goal)[1].T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
     worth = {}
     if question.run is not None and question.run.repeats(weights):

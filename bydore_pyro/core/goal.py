@@ -23,6 +23,7 @@ class Goal:
         composition: ``C`` ``(Q, T)``, or ``(S, Q, T)`` with one for each draw of the law: what the
             targets are made of, >= 0, rows of sum 1. A target's loss is ``sum_t C_qt L_t``. The
             law's T rows are the targets when None.
+        levels: Nats per token that each target lies above what it is made of ``(Q,)``; 0 when None.
         importance: ``p`` ``(Q,)``, >= 0; equal when None. Targets of importance 0 have no part in
             the mean or the worst; `none_worse` protects them too.
         at_least: Bounds of the weights ``(K,)``; 0 when None.
@@ -40,6 +41,7 @@ class Goal:
 
     objective: Literal["mean", "worst", "none_worse"] = "mean"
     composition: Tensor | None = None
+    levels: Tensor | None = None
     importance: Tensor | None = None
     at_least: Tensor | None = None
     at_most: Tensor | None = None
@@ -74,6 +76,15 @@ class Goal:
         if not (float(importance.min()) >= 0 and float(importance.sum()) > 0):
             raise ValueError(f"Expected importance >= 0, some > 0, actual {importance.tolist()}")
         return importance / importance.sum()
+
+    def levels_of(self, targets: int) -> Tensor:
+        """Returns the levels of Q targets ``(Q,)``.
+
+        Raises:
+            ValueError: When they are not of their number, or not finite.
+        """
+        given = torch.zeros(targets) if self.levels is None else self.levels
+        return as_vector(given, targets, "levels")
 
     def baseline_of(self, domains: int) -> Tensor:
         """Returns the baseline's weights ``(K,)``, of sum 1.

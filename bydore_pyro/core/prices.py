@@ -132,6 +132,7 @@ def _expected(draws: LawDraws, goal: Goal, mixtures: Tensor) -> Tensor:
     at_once = max(1, AT_ONCE // draws.level.numel())
     parts = [losses_of(draws, some, *given).mean(0) for some in mixtures.split(at_once)]
     losses = torch.cat(parts)  # (M, Q)
+    losses = losses + goal.levels_of(losses.shape[1])
     importance = goal.importance_of(losses.shape[1])
     if goal.objective == "worst":
         return losses[:, importance > 0].amax(1)

@@ -38,10 +38,12 @@ class Programme:
         self.draws, self.goal = draws, goal
         rows, domains = draws.runs.own.shape
         made = checked_composition(goal.composition, draws)
-        importance = goal.importance_of(rows if made is None else made.shape[-2])
+        targets = rows if made is None else made.shape[-2]
+        importance = goal.importance_of(targets)
         # Without importance a target matters to `none_worse` alone.
         self.asked = (importance > 0) | (goal.objective == "none_worse")
         self.importance = importance[self.asked]
+        self.levels = goal.levels_of(targets)
         if made is None:
             needed = self.asked
         else:
@@ -97,9 +99,12 @@ class Programme:
 
     def of_targets(self, rows: Tensor) -> Tensor:
         """Returns targets' losses ``(B, S, Q)`` of rows' ``(B, S, T)``."""
-        if self.composition is None or self.composition.dim() == 2:
-            return rows if self.composition is None else rows @ self.composition.T
-        return (self.composition @ rows[..., None]).squeeze(-1)
+        levels = self.levels[self.asked]
+        if self.composition is None:
+            return rows + levels
+        if self.composition.dim() == 2:
+            return rows @ self.composition.T + levels
+        return (self.composition @ rows[..., None]).squeeze(-1) + levels
 
     def of_rows(self, targets: Tensor) -> Tensor:
         """Returns derivatives by rows' losses ``(B, S, T)`` of those by targets' ``(B, S, Q)``."""
@@ -283,7 +288,7 @@ class Programme:
         answer = answer / answer.sum()
         goal = self.goal
         given = (goal.length, goal.composition, goal.effective)
-        losses = losses_of(self.draws, answer[None], *given)[:, 0].mean(0)  # (Q,)
+        losses = losses_of(self.draws, answer[None], *given)[:, 0].mean(0) + self.levels  # (Q,)
         mean = losses[self.asked]
         prices = torch.zeros_like(losses)
         prices[self.asked] = (found.barrier / margin).sum((0, 1))

@@ -11,14 +11,28 @@ import numpy as np
 import pytest
 import torch
 from gaussian_evidence import matching_of
+from planted_forecasts import MADE, planted_forecast, question
 from trial_runs import trials_of
 
-from bydore_pyro.answer.answer import CHAINS, Answer, answer_of, candidate, inference_data
+from bydore_pyro.answer.answer import (
+    CHAINS,
+    COVERED,
+    Answer,
+    answer_of,
+    by_law,
+    candidate,
+    inference_data,
+)
+from bydore_pyro.answer.best import best_of
+from bydore_pyro.answer.outlook import outlook_of
 from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.answer.steps import LAW, TriedSteps
 from bydore_pyro.core.importance import GuideFit
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import central_weights, run_mixture
 from bydore_pyro.core.posterior import Posterior
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.utils.errors import DataError
 
 NAMES = ("a", "b", "c")
 QUESTION = Question(names=NAMES, tokenizer="t", data_sha256="d")
@@ -121,6 +135,85 @@ def test_the_same_inputs_give_the_same_answer_and_nothing_else_moves() -> None:
     assert all(torch.equal(values, two.sites[name]) for name, values in one.sites.items())
     assert torch.equal(posterior.weights, kept)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def covered(unexplained: float) -> Matching:
+    """Evidence of the five domains of `planted_forecasts`, of which so much is left."""
+    found = matching_of(MADE["one"])
+    return dataclasses.replace(found, target=found.target / (1 - unexplained))
+
+
+def drawn_of_five() -> Posterior:
+    weights = np.random.default_rng(0).dirichlet(300 * MADE["one"].numpy() + 0.05, 2000)
+    return Posterior(torch.from_numpy(weights), torch.ones(2000).double(), True, 1.01)
+
+
+def test_a_covered_target_gets_the_mixture_that_is_forecast_to_be_best() -> None:
+    forecast, asked = planted_forecast(), question(least={"e": 0.1}, most={"a": 0.5})
+    answer = answer_of(covered(0.1), drawn_of_five(), asked, None, forecast)
+    best = best_of(forecast, asked)
+    np.testing.assert_allclose(answer.mixture.weights, best.decision.weights, atol=1e-12)
+    assert answer.mixture.free_weights is None, "its bounds are in the programme"
+    rows = {tuple(row) for row in best.draws.tolist()}
+    assert {tuple(row) for row in answer.draws.tolist()} <= rows
+    assert (answer.sites["length"] == LAW).all()
+    assert answer.forecast is forecast
+    weights = torch.tensor(answer.mixture.weights).double()
+    assert answer.outlook == outlook_of(forecast, asked, weights, best)
+    for weight, (low, high) in zip(answer.mixture.weights, answer.mixture.hdi or (), strict=True):
+        assert low <= weight <= high
+
+
+def test_an_uncovered_target_gets_the_whole_step_and_what_it_will_lose() -> None:
+    forecast, found = planted_forecast(unexplained=0.7), covered(0.7)
+    assert not by_law(found, question(), forecast)
+    answer = answer_of(found, drawn_of_five(), question(), None, forecast)
+    expected = central_weights(drawn_of_five().weights)
+    np.testing.assert_allclose(answer.mixture.weights, expected, atol=0.01)
+    assert answer.outlook is not None
+    assert answer.outlook.freedom == {}, "no programme has decided"
+    weights = torch.tensor(answer.mixture.weights).double()
+    assert answer.outlook.expected["answer"] == forecast.expected(weights)
+
+
+def test_what_decides_by_the_law() -> None:
+    unsure = planted_forecast(unexplained=0.7)
+    assert by_law(covered(COVERED - 0.01), question(), unsure)
+    assert not by_law(covered(COVERED + 0.01), question(), unsure)
+    assert by_law(covered(0.9), question(objective="worst"), unsure), "trials have no such loss"
+    assert by_law(covered(0.9), question(), planted_forecast()), "all is known of the targets"
+    assert not by_law(covered(0.0), question(), None)
+    answer = answer_of(covered(0.9), drawn_of_five(), question(objective="worst"), None, unsure)
+    assert (answer.sites["length"] == LAW).all()
+    with pytest.raises(DataError, match=r"read twice or more, .* for the objective worst"):
+        answer_of(covered(0.1), drawn_of_five(), question(objective="worst"))
+
+
+def test_trials_choose_among_the_laws_mixture_and_shorter_steps() -> None:
+    forecast, found = planted_forecast(unexplained=0.7), covered(0.7)
+    lengths, losses = (LAW, 0.5, 0.25), (5.0, 5.01, 5.5)
+    mixtures = tuple(
+        Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4, 0.3)
+    )  # fmt: skip
+    tried = TriedSteps(10, lengths, mixtures, losses)
+    answer = answer_of(found, drawn_of_five(), question(), tried, forecast)
+    shares = [float((answer.sites["length"] == length).double().mean()) for length in lengths]
+    assert shares == pytest.approx(tried.probabilities, abs=0.1)
+    best = best_of(forecast, question())
+    of_law = answer.draws[answer.sites["length"].flatten() == LAW]
+    assert {tuple(row) for row in of_law.tolist()} <= {tuple(row) for row in best.draws.tolist()}
+    step = candidate(found, drawn_of_five(), 0.5)
+    expected = shares[0] * best.decision.weights + shares[1] * step
+    np.testing.assert_allclose(answer.mixture.weights, expected, atol=0.02)
+
+
+def test_a_smallest_weight_is_kept_by_every_way() -> None:
+    asked = dataclasses.replace(QUESTION, least={"c": 0.3})
+    for tried in (None, trials_of(5.0, 5.01, 5.5)):
+        answer = answer_of(FOUND, drawn(), asked, tried)
+        assert float(answer.draws[:, 2].min()) >= 0.3 - 1e-9
+        assert answer.mixture.weights[2] == pytest.approx(0.3, abs=0.01)
+        assert answer.mixture.weights[2] >= 0.3 - 1e-9
 
 
 PURE = """

@@ -56,6 +56,19 @@ def test_the_least_worst_is_that_of_the_grid() -> None:
     assert float(found.price_of_targets[better].sum()) < 1e-3
 
 
+def test_levels_say_which_target_is_the_worst() -> None:
+    """They change no mean's best mixture; its losses hold them."""
+    levels = torch.tensor([0.0, 0.1, -0.05]).double()
+    found = best_mixture(DRAWS, Goal(objective="worst", levels=levels))
+    worst = (LOSSES.mean(0) + levels).amax(1)
+    assert found.objective <= float(worst.min()) + 1e-6
+    assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
+    torch.testing.assert_close(found.losses, expected_loss(found.weights) + levels)
+    plain, raised = (best_mixture(DRAWS, Goal(levels=one)) for one in (None, levels))
+    torch.testing.assert_close(plain.weights, raised.weights, atol=1e-6, rtol=0)
+    assert raised.objective - plain.objective == pytest.approx(float(levels.mean()), abs=1e-6)
+
+
 @pytest.mark.parametrize("tolerance", [0.02, 0.1])
 def test_none_is_worse_in_as_many_draws_as_asked(tolerance: float) -> None:
     """No mixture of the grid that keeps the promise is better."""

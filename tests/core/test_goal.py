@@ -27,6 +27,7 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
         ({"probability": 1.0}, "Expected a probability in (0, 1), actual 1.0"),
         ({"length": 0.0}, "Expected length > 0, actual 0.0"),
         ({"importance": torch.ones(2)}, "Expected importance (3,), finite, actual (2,)"),
+        ({"levels": torch.zeros(2)}, "Expected levels (3,), finite, actual (2,)"),
         ({"importance": torch.zeros(3)}, "Expected importance >= 0, some > 0"),
         ({"importance": torch.ones(3), "composition": torch.eye(3)[:2]}, "importance (2,)"),
         ({"composition": torch.ones(2, 3)}, "rows of sum 1, actual least 1, a sum off by 2"),

@@ -55,6 +55,17 @@ def test_a_weight_is_free_as_far_as_a_fine_grid_says(objective: Any, corner: boo
     assert (found[:, 1] >= answer - 1e-9).all()
 
 
+def test_freedom_and_frontier_know_of_levels() -> None:
+    levels = torch.tensor([0.0, 0.3, 0.0])
+    free = [freedom(DRAWS, Goal(objective="worst", levels=one), BASELINE) for one in (None, levels)]
+    assert not torch.allclose(*free)
+    plain, raised = (
+        frontier(DRAWS, Goal(composition=COMPOSITION, levels=one), points=3)[1]
+        for one in (None, torch.tensor([0.5, 0.0]))
+    )
+    torch.testing.assert_close(raised - plain, torch.tensor([[0.5, 0]]).double().expand(3, -1))
+
+
 def test_freedom_grows_with_the_rise_to_all_weights() -> None:
     goal = Goal(composition=COMPOSITION, length=2.0)
     answer = best_mixture(DRAWS, goal).weights

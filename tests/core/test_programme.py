@@ -46,9 +46,10 @@ def test_gradient_and_hessian_are_those_of_the_value(
     baseline = BASELINE if objective == "none_worse" else None
     made = made_of(targets)
     importance = torch.tensor([0.7, 0.0, 0.3] if made is None else [0.7, 0.3])
+    levels = torch.linspace(0, 0.5, len(importance))
     goal = Goal(
         objective=objective, baseline=baseline, tolerance=1.0, importance=importance,
-        composition=made, effective=effective if each else None,
+        composition=made, effective=effective if each else None, levels=levels,
     )  # fmt: skip
     programme = Programme(some_draws(free), goal, each)
     if objective == "none_worse":

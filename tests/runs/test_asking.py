@@ -2,72 +2,160 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from bydore_pyro.answer.several import compromise, shortfall
+from quick import PROXY
 from tiny import ALPHABETS, write_domains
 
 from bydore_pyro.answer.answer import Answer
+from bydore_pyro.answer.steps import LAW
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.asking import AskConfig, Asked, ask
 from bydore_pyro.runs.domains import hashes_of
+from bydore_pyro.runs.goal import GoalConfig
+from bydore_pyro.utils.errors import DataError
+
+MEAN = GoalConfig()
 
 
-@pytest.fixture(autouse=True)
-def _quick_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many draws as an answer takes: they are judged here; fewer that each find a mixture."""
-    monkeypatch.setattr("bydore_pyro.answer.answer.MOST_DRAWS", 200)
+def asked_of(run: Path, out: Path, goal: GoalConfig = MEAN, **config: object) -> Asked:
+    return ask(run, AskConfig(**config), goal, out)
 
 
 def weights_of(answer: Answer) -> torch.Tensor:
     return torch.tensor(answer.mixture.weights)
 
 
-def test_one_target_and_one_that_is_made_of_two(measured_run: Path, tmp_path: Path) -> None:
-    found = ask(measured_run, AskConfig(validation_sequences=32), tmp_path)
+def searched(store: Path, out: Path, *more: str) -> Path:
+    """A search like `measured_run`, for something else."""
+    given = ["--smoke", "--data", str(store), "--round_sequences", "32", "--trials", "0"]
+    main(["search", *given, "--steps", "40", "--proxy", str(PROXY), "--out", str(out), *more])
+    return out
+
+
+def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: Path) -> None:
+    found = asked_of(measured_run, tmp_path, validation_sequences=32)
     assert isinstance(found, Asked)
-    ((name, own),) = found.targets.items()
-    assert isinstance(own, Answer)
-    assert own.evidence[1].settled
-    assert name == "a"
-    assert found.domains.names == ("a", "b", "c")
+    assert found.answer.evidence[1].settled
+    assert found.domains.names == found.question.names == ("a", "b", "c")
     assert found.anew == ()
+    assert (found.answer.sites["length"] == LAW).all()
+    assert found.answer.outlook is not None
+    assert found.metrics.outlook == found.answer.outlook
+    assert found.metrics.mixture_sha256 == found.answer.mixture.sha256
     searched = Mixture.from_json(measured_run / "mixture.json")
-    assert own.mixture.weights == pytest.approx(searched.weights, abs=1e-9), "the search's answer"
-    asked = ask(measured_run, AskConfig(validation=["a=0.5", "b=0.5"]), tmp_path)
-    both = asked.targets["a, b"]
-    assert float(weights_of(both)[2]) < 0.2
-    assert min(weights_of(both)[:2]) > 0.2
+    assert found.answer.mixture.weights == pytest.approx(searched.weights, abs=0.01)
 
 
-def test_several_targets_and_what_a_mixture_leaves(measured_run: Path, tmp_path: Path) -> None:
-    asked = ask(measured_run, AskConfig(validation=["a", "b", "c"], each=True), tmp_path)
-    assert [*asked.targets] == ["a", "b", "c"]
-    for place, one in enumerate(asked.targets.values()):
-        assert int(weights_of(one).argmax()) == place
-        median, low, high = shortfall(one, torch.eye(3)[place])
-        assert 0 <= low <= median <= high <= 1
-        other = shortfall(one, torch.eye(3)[(place + 1) % 3])
-        assert other[0] > median
-        assert shortfall(one, weights_of(one))[0] <= median + 0.02
-    mixture = compromise([*asked.targets.values()])
-    assert float(mixture.sum()) == pytest.approx(1)
-    assert float(mixture.min()) > 0.05, "each target has a domain of its own"
+@pytest.mark.parametrize(
+    ("validation", "goal"),
+    [
+        (["b=0.7", "c=0.3"], {"at_least": ["a=0.1"]}),
+        (["b", "c"], {"objective": "worst"}),
+        (["all"], {"objective": "none_worse", "baseline": "uniform"}),
+    ],
+)
+def test_it_answers_as_a_search_for_the_same_would(
+    store: Path, measured_run: Path, tmp_path: Path, validation: list[str], goal: dict
+) -> None:
+    """Draws of the composition differ in number of target sequences alone."""
+    given: list[str] = []
+    for name, value in goal.items():
+        given += [f"--{name}", *(value if isinstance(value, list) else [value])]
+    out = searched(store, tmp_path / "own", "--validation", *validation, *given)
+    found = asked_of(
+        measured_run,
+        tmp_path,
+        GoalConfig(**goal),
+        validation=validation,
+        validation_sequences=32,
+    )
+    own = Mixture.from_json(out / "mixture.json")
+    assert found.answer.mixture.weights == pytest.approx(own.weights, abs=0.01)
+    told = json.loads((out / "metrics.json").read_text())["outlook"]
+    assert found.answer.outlook is not None
+    for mixture, rows in found.answer.outlook.expected.items():
+        for text, row in rows.items():
+            assert told["expected"][mixture][text]["loss"] == pytest.approx(row.loss, abs=0.02)
+    assert (out / "losses.json").read_bytes() == (measured_run / "losses.json").read_bytes(), (
+        "what the search has read does not depend on its target"
+    )
+
+
+def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:
+    """Also of those that are left; each lacks what the others teach."""
+    whole = asked_of(measured_run, tmp_path, validation=["all"])
+    assert [*whole.answer.outlook.importance] == ["a", "b", "c"]
+    assert float(weights_of(whole.answer).min()) > 0.1
+    assert whole.metrics.targets == {}, "what they are made of needs no figures"
+    two = asked_of(measured_run, tmp_path, validation=["all"], drop=["c"])
+    assert two.domains.names == ("a", "b")
+    assert two.answer.outlook.importance == {"a": 0.5, "b": 0.5}
+    matched = two.answer.evidence[0]
+    assert matched.unexplained < 0.2, "nothing of the domain that was dropped is in it"
+
+
+def test_targets_have_importance_and_each_its_composition(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    asked = asked_of(measured_run, tmp_path, validation=["a=0.75", "b=0.25"])
+    assert float(weights_of(asked.answer)[2]) < 0.2
+    assert [*asked.metrics.targets] == ["a", "b"]
+    for name, one in asked.metrics.targets.items():
+        assert one.composition[name] > 0.8
+        assert one.low[name] <= one.composition[name] <= one.high[name]
+    assert [one.importance for one in asked.metrics.targets.values()] == [0.75, 0.25]
+    first, second = asked.answer.outlook.frontier.values()
+    assert np.ptp(first) > 0.05
+    assert len(first) == len(second)
+
+
+def test_bounds_that_no_mixture_meets_and_other_baselines_are_refused(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"cats": 1.0}')
+    for goal, message in (
+        (GoalConfig(at_least=["a=0.7", "b=0.7"]), "found 1.4 and 3"),
+        (GoalConfig(at_least=["d=0.1"]), "'d'"),
+        (GoalConfig(baseline=str(other)), "found 'cats' in"),
+    ):
+        with pytest.raises(DataError, match=message):
+            asked_of(measured_run, tmp_path / "out", goal)
+    goal = GoalConfig(objective="none_worse", tolerance=1e-3, at_most=["a=0.01"])
+    with pytest.raises(ValueError, match="no target need be worse than under the baseline"):
+        asked_of(measured_run, tmp_path / "out", goal)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_table_that_was_changed_is_refused(measured_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(measured_run, tmp_path / "run")
+    text = (run / "losses.json").read_text()
+    (run / "losses.json").write_text(text.replace("after 20 steps", "after 21 steps"))
+    with pytest.raises(DataError, match="Expected the losses that a run has written"):
+        asked_of(run, tmp_path)
+    (run / "losses.json").unlink()
+    found = asked_of(run, tmp_path)
+    assert found.answer.forecast is None, "a search that has read nothing"
+    assert "length" not in found.answer.sites or (found.answer.sites["length"] == 1).all()
 
 
 def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
     measured_run: Path, tmp_path: Path
 ) -> None:
     def asked(tokens: float, epochs: float | None = None) -> torch.Tensor:
-        config = AskConfig(target_tokens=tokens, max_epochs=epochs)
-        return weights_of(ask(measured_run, config, tmp_path).targets["a"])
+        given = {"target_tokens": tokens, "max_epochs": epochs}
+        return weights_of(asked_of(measured_run, tmp_path, **given).answer)
 
     once, again = asked(1e3), asked(1e7)
     assert float((once - again).abs().sum()) > 0.05
-    domains = ask(measured_run, AskConfig(), tmp_path).domains
+    domains = asked_of(measured_run, tmp_path).domains
     text = sum(domains.sequences().values()) * 32
     capped = asked(text, 1.1)
     assert float((capped - asked(text)).abs().sum()) > 0.05
@@ -82,31 +170,51 @@ def test_domains_that_are_added_or_have_changed_are_measured_anew(
     text = write_domains(tmp_path / "text", {"d": ALPHABETS["upper"], "b": ALPHABETS["digits"]})
     tokenizer = str(store / "tokenizer")
     main(["prepare", "--data", str(text), "--tokenizer", tokenizer, "--out", str(tmp_path / "s")])
-    added = AskConfig(validation=["d"], add=[str(tmp_path / "s")])
-    found = ask(measured_run, added, tmp_path)
+    added = {"validation": ["d"], "add": [str(tmp_path / "s")]}
+    found = asked_of(measured_run, tmp_path, **added)
     assert found.domains.names == ("a", "b", "c", "d")
     assert found.anew == ("b", "d")
-    assert float(weights_of(found.targets["d"])[3]) > 0.8, "its own kind was added"
+    assert float(weights_of(found.answer)[3]) > 0.8, "its own kind was added"
+    assert found.answer.forecast is None, "no run has trained on it"
+    assert found.answer.outlook is None
+    with pytest.raises(DataError, match="for the objective worst, found none"):
+        asked_of(measured_run, tmp_path, GoalConfig(objective="worst"), **added)
+    tried = asked_of(measured_run, tmp_path / "tried", **added, trials=2)
+    assert tried.answer.tried is not None
+    assert tried.answer.tried.lengths == (1.0, 0.5)
+    assert tried.answer.forecast is None, "no run tells the target's losses"
 
 
 def test_text_that_is_measured_anew_says_what_the_search_found(
     measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the text of `b` were another: its sequences are those that the search measured."""
-    before, _ = ask(measured_run, AskConfig(validation=["b"]), tmp_path).targets["b"].evidence
+    before, _ = asked_of(measured_run, tmp_path, validation=["b"]).answer.evidence
     changed = lambda domains: hashes_of(domains) | {"b": "another"}  # noqa: E731
     monkeypatch.setattr("bydore_pyro.runs.asking.hashes_of", changed)
-    found = ask(measured_run, AskConfig(validation=["b"]), tmp_path)
+    found = asked_of(measured_run, tmp_path, validation=["b"])
     assert found.anew == ("b",)
-    again, _ = found.targets["b"].evidence
+    assert found.answer.forecast is None
+    again, _ = found.answer.evidence
     torch.testing.assert_close(again.gram, before.gram, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(again.weights, before.weights, atol=1e-3, rtol=0)
 
 
-def test_an_answer_can_have_trials(measured_run: Path, tmp_path: Path) -> None:
-    asked = ask(measured_run, AskConfig(validation=["b"], trials=2), tmp_path)
-    one = asked.targets["b"]
+def test_a_target_that_no_domain_is_like_can_have_trials(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    """Of the law's mixture and shorter steps; without them it gets the whole step."""
+    given = {"validation": ["a"], "drop": ["a"]}
+    plain = asked_of(measured_run, tmp_path, **given).answer
+    assert plain.evidence[0].unexplained > 0.4
+    assert plain.tried is None
+    assert plain.forecast is not None
+    assert "length" not in plain.sites or (plain.sites["length"] == 1).all()
+    one = asked_of(measured_run, tmp_path, **given, trials=2).answer
     assert one.tried is not None
-    assert len(one.tried.losses) == 2
+    assert one.tried.lengths == (LAW, 0.5)
     assert any("Trial runs" in note for note in one.mixture.notes)
-    assert "length" in one.sites
+    assert one.forecast is not None
+    assert len(one.forecast.known.losses) == 4, "they have joined what the search had read"
+    covered = asked_of(measured_run, tmp_path, validation=["b"], trials=2).answer
+    assert covered.tried is None, "a covered target needs none"

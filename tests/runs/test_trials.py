@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
 import pytest
+import torch
 from method_options import WITHHELD, options_for
+from tiny import write_lines
 
 from bydore_pyro.answer.answer import candidate
-from bydore_pyro.answer.steps import FIRST, next_length
+from bydore_pyro.answer.best import best_of
+from bydore_pyro.answer.forecast import forecast_of
+from bydore_pyro.answer.steps import FIRST, LAW, next_length
+from bydore_pyro.measure.readings import read_readings
 from bydore_pyro.proxy.proxy import Cost
 from bydore_pyro.runs.domains import load_domains
-from bydore_pyro.runs.run import question_of
-from bydore_pyro.runs.searching import search_in
+from bydore_pyro.runs.run import Found, question_of
+from bydore_pyro.runs.searching import search, search_in
 from bydore_pyro.runs.trials import TrialPlan, plain_problem, trial_plan
+from bydore_pyro.utils.run_folder import RunFolder
 
 
 def test_the_trials_are_those_of_the_options(
@@ -49,6 +56,11 @@ def test_lengths_are_tried_once_from_the_whole_step_on(store: Path, tmp_path: Pa
     cost = Cost()
     tried, readings = plan.tried(found, drawn, question, cost)
     assert tried.steps == options.search.trial_steps
+    assert [one.of for one in readings] == [f"trial {n}" for n in (1, 2, 3, 4)]
+    for one, mixture in zip(readings, tried.mixtures, strict=True):
+        tokens = tried.steps * options.batch_tokens
+        assert one.tokens == pytest.approx({n: w * tokens for n, w in mixture.as_dict().items()})
+        assert tuple(one.losses) == domains.names, "every domain is read, though none is the target"
     assert tried.lengths == (*FIRST, next_length(list(FIRST), list(tried.losses[:3])))
     for length, mixture in zip(tried.lengths, tried.mixtures, strict=True):
         expected = candidate(found, drawn, length)
@@ -61,3 +73,74 @@ def test_lengths_are_tried_once_from_the_whole_step_on(store: Path, tmp_path: Pa
     assert plan.tried(found, drawn, question, again) == (tried, readings)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")} == files
     assert again.report()["tokens"] == cost.report()["tokens"], "finished ones are charged, too"
+
+
+def searched(store: Path, out: Path, *more: str) -> Found:
+    options = options_for(store, "--trials", "2", *more)
+    return search(options, load_domains(options), RunFolder(out), "test")
+
+
+def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Path) -> None:
+    """The law's own mixture is tried in place of the whole step, within its bounds."""
+    found = searched(store, tmp_path / "run", *WITHHELD, "--at_least", "c=0.3")
+    tried, forecast = found.answer.tried, found.answer.forecast
+    assert tried is not None
+    assert forecast is not None
+    assert tried.lengths == (LAW, 0.5)
+    assert all(mixture.weights[1] >= 0.3 - 1e-6 for mixture in tried.mixtures)
+    table = read_readings(tmp_path / "run")
+    assert [one.of for one in table] == [
+        *("the search after 3 steps", "the search after 6 steps", "trial 1", "trial 2")
+    ]
+    rows = torch.tensor([[one.losses[name] for name in "bc"] for one in table]).double()
+    torch.testing.assert_close(forecast.known.losses, rows)
+    alone = forecast_of(
+        forecast.names,
+        dataclasses.replace(
+            forecast.known, tokens=forecast.known.tokens[:2], losses=forecast.known.losses[:2]
+        ),
+        {"a": found.answer.evidence[1].weights},
+        {"a": 1.0},
+        [found.answer.evidence[0].unexplained],
+    )
+    asked = dataclasses.replace(
+        question_of(options_for(store, *WITHHELD), load_domains(options_for(store, *WITHHELD))),
+        least={"c": 0.3},
+    )
+    law = best_of(alone, asked).decision.weights
+    assert tried.mixtures[0].weights == pytest.approx(law.tolist(), abs=1e-6)
+
+
+def test_no_trial_is_run_where_the_law_decides(store: Path, tmp_path: Path) -> None:
+    for number, more in enumerate(
+        ((), ("--validation", "all"), (*WITHHELD, "--objective", "worst"))
+    ):
+        found = searched(store, tmp_path / str(number), *more)
+        assert found.answer.tried is None
+        assert found.answer.outlook is not None
+        assert (found.answer.sites["length"] == LAW).all()
+        assert not (tmp_path / str(number) / "trials").exists()
+        assert len(read_readings(tmp_path / str(number))) == 2
+
+
+def test_pools_are_forecast_as_one_domain_and_answered_by_their_own(tmp_path: Path) -> None:
+    """Domains of too little text to be measured share a weight, by their sizes."""
+    rows = [
+        {"text": f"{word * (3 + number % 5)} {number} " * 40, "kind": kind}
+        for kind, word in (("a", "ab"), ("b", "vw"))
+        for number in range(80)
+    ]
+    few = [f"c/{number}" for number in range(6)]
+    rows += [{"text": f"kl mn {kind} " * 4, "kind": kind} for kind in few]
+    rows += [{"text": f"mn kl {kind} " * 4, "kind": kind} for kind in few]
+    path = write_lines(tmp_path / "rows.jsonl", rows)
+    given = ("--domain_column", "kind", "--validation_fraction", "0.4", "--at_least", "c/*=0.2")
+    found = searched(path, tmp_path / "run", *given)
+    assert found.answer.names == ("a", "b", "c/*")
+    assert {*found.mixture.names} == {"a", "b", *few}
+    weights = found.mixture.as_dict()
+    assert sum(weights.values()) == pytest.approx(1)
+    assert sum(weights[name] for name in few) == pytest.approx(0.2, abs=0.01)
+    (one,) = {tuple(reading.losses) for reading in read_readings(tmp_path / "run")}
+    assert {*one} <= {"a", "b", "c/*"}, "a pool is read as one"
+    assert (found.answer.forecast is None) == ("c/*" not in one)

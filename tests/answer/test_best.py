@@ -1,0 +1,161 @@
+"""The best mixture under a forecast, where the truth is known."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from planted_forecasts import (
+    MADE,
+    NAMES,
+    UNIFORM,
+    planted_forecast,
+    question,
+    true_losses,
+    true_target_losses,
+)
+from scipy.optimize import minimize
+
+from bydore_pyro.answer.best import Best, best_of
+from bydore_pyro.answer.question import RunLength
+from bydore_pyro.core.losses import loss_differences
+
+BOTH = {"one": 1.0, "other": 1.0}
+
+
+def truly_best() -> tuple[np.ndarray, float]:
+    """The mixture with the least true loss on the first target, by SciPy."""
+    found = minimize(
+        lambda w: float(true_target_losses(torch.tensor(w[None]))),
+        UNIFORM.numpy(),
+        bounds=[(1e-6, 1)] * 5,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        method="SLSQP",
+        options={"ftol": 1e-10},
+    )
+    return found.x, found.fun
+
+
+@pytest.mark.parametrize("runs", [1, 6])
+def test_it_is_near_the_mixture_that_is_best_in_truth(runs: int) -> None:
+    """No worse than what the target is made of, which nobody was told: from one run, too."""
+    found = best_of(planted_forecast(runs=runs), question())
+    assert isinstance(found, Best)
+    mixtures = torch.stack([found.decision.weights, MADE["one"], UNIFORM])
+    answer, match, uniform = true_target_losses(mixtures).tolist()
+    best, least = truly_best()
+    assert answer - least < 0.03
+    assert answer < min(match + 0.01, uniform - 0.1)
+    assert np.abs(found.decision.weights.numpy() - best).sum() / 2 < 0.15
+    assert found.draws.shape[1] == 5
+    torch.testing.assert_close(found.draws.sum(1), torch.ones(len(found.draws)).double())
+    low, high = found.draws.quantile(torch.tensor([0.0, 1.0]).double(), 0)
+    assert ((low <= found.decision.weights) & (found.decision.weights <= high)).all()
+
+
+def test_bounds_bind_and_their_price_is_the_difference() -> None:
+    """To the objective, from a bound of a hundredth more."""
+    forecast = planted_forecast()
+
+    def at(bound: float, **given: Any) -> Best:
+        return best_of(forecast, question(least={"e": bound}, **given))
+
+    low, high = at(0.20), at(0.22)
+    assert float(low.decision.weights[4]) == pytest.approx(0.2, abs=1e-3)
+    assert (low.draws[:, 4] >= 0.2 - 1e-5).all()
+    rise = (high.decision.objective - low.decision.objective) / 0.02
+    price = float(at(0.21).decision.price_at_least[4])
+    assert price == pytest.approx(rise, rel=0.03)
+    assert price > 0.01
+    capped = [best_of(forecast, question(most={"a": cap})).decision for cap in (0.3, 0.31, 0.32)]
+    assert float(capped[0].weights[0]) == pytest.approx(0.3, abs=1e-3)
+    fall = (capped[0].objective - capped[2].objective) / 0.02
+    assert float(capped[1].price_at_most[0]) == pytest.approx(fall, rel=0.03)
+
+
+def test_the_worst_target_is_as_good_as_the_others() -> None:
+    """Which it is by what it loses beyond its composition, too."""
+    for levels in ({"one": 0.3, "other": 0.3}, {"one": 0.3, "other": 0.45}):
+        forecast = planted_forecast(BOTH, levels=levels)
+        mean = best_of(forecast, question()).decision
+        worst = best_of(forecast, question(objective="worst")).decision
+        losses = forecast.losses(worst.weights[None])[:, 0, :2].mean(0)
+        assert float(losses[0] - losses[1]) == pytest.approx(0, abs=0.01)
+        torch.testing.assert_close(worst.losses, losses, atol=1e-6, rtol=0)
+        own = forecast.losses(mean.weights[None])[:, 0, :2].mean(0)
+        assert float(losses.max()) <= float(own.max()) + 1e-6
+    moved = float(worst.weights @ MADE["other"]) - float(mean.weights @ MADE["other"])
+    assert moved > 0.02
+
+
+@pytest.mark.parametrize("tolerance", [0.02, 0.1])
+def test_none_is_worse_as_far_as_was_promised(tolerance: float) -> None:
+    """In as many draws as asked, and in truth; with a gain in the mean."""
+    importance = {"one": 9.0, "other": 1.0}
+    asked = question(objective="none_worse", tolerance=tolerance, probability=0.9)
+    kept = []
+    for seed in range(4):
+        forecast = planted_forecast(importance, seed=seed)
+        found = best_of(forecast, asked)
+        given = (found.law, found.decision.weights, UNIFORM)
+        apart = loss_differences(*given, composition=forecast.compositions)
+        assert float((apart.amax(1) <= tolerance + 1e-6).double().mean()) >= 0.9
+        assert found.decision.probability >= 0.9
+        assert float(apart.mean(0)[0]) < 0
+        both = torch.stack([found.decision.weights, UNIFORM])
+        truth = [true_target_losses(both, name, seed) for name in MADE]
+        kept.append(all(float(loss[0] - loss[1]) <= tolerance for loss in truth))
+    assert sum(kept) >= 3
+
+
+def test_a_longer_run_moves_the_answer_towards_what_targets_are_made_of() -> None:
+    """Slopes that differ are forgotten; without transfer ``w ~ u^(1 / (1 + g))`` is left."""
+    forecast = planted_forecast(runs=4)
+    law = dataclasses.replace(
+        forecast.draws,
+        slope=forecast.draws.slope * torch.tensor([0.3, 2.0, 1.0, 1.0, 1.0]),
+        openness=torch.full_like(forecast.draws.openness, 1e-3),
+    )
+    forecast = dataclasses.replace(forecast, draws=law)
+    flat = MADE["one"] ** (1 / (1 + float(law.power.mean())))
+    flat = flat / flat.sum()
+    off = [
+        float((best_of(forecast, question(tokens=length)).decision.weights - flat).abs().sum()) / 2
+        for length in (1.0, 4.0, 256.0)
+    ]
+    assert off[0] > off[1] > off[2]
+    assert off[2] < 0.05 < off[0] - 0.05
+
+
+def test_text_that_runs_out_gets_less() -> None:
+    rates = torch.tensor([20.0, 0, 0, 0, 0]).double()
+    run = RunLength(tokens=1.0, repetition_constant=4.0, rates=rates, before=0 * rates)
+    plain, scarce = (
+        best_of(planted_forecast(), question(run=one, tokens=1.0)).decision.weights
+        for one in (None, run)
+    )
+    assert float(scarce[0]) < float(plain[0]) - 0.1
+    assert float(scarce[1]) > float(plain[1])
+
+
+def test_bounds_that_no_mixture_meets() -> None:
+    forecast = planted_forecast()
+    with pytest.raises(ValueError, match="Expected at_least to sum to 1 at most"):
+        best_of(forecast, question(least=dict.fromkeys(NAMES, 0.3)))
+    asked = question(objective="none_worse", most={"a": 0.01, "b": 0.01})
+    with pytest.raises(ValueError, match="no target need be worse than under the baseline"):
+        best_of(forecast, asked)
+
+
+def test_where_the_baseline_is_best_itself_the_answer_stays_near() -> None:
+    """What little the tolerance allows is all that is gained."""
+    forecast = planted_forecast(BOTH)
+    base = best_of(forecast, question()).decision
+    asked = question(objective="none_worse", references={"mine": base.weights}, baseline="mine")
+    found = best_of(forecast, asked).decision
+    assert found.objective == pytest.approx(base.objective, abs=1e-3)
+    assert float((found.weights - base.weights).abs().sum()) / 2 < 0.05
+    assert true_losses(found.weights[None]).isfinite().all()

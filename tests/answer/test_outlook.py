@@ -1,0 +1,111 @@
+"""What an answer is expected to lose and what its bounds cost, against the forecast itself."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from planted_forecasts import MADE, NAMES, UNIFORM, planted_forecast, question
+from planted_laws import planted
+
+from bydore_pyro.answer.best import best_of
+from bydore_pyro.answer.forecast import ALL, WORST, RunLosses, forecast_of
+from bydore_pyro.answer.outlook import ANSWER, Outlook, outlook_of
+
+BOTH = {"one": 3.0, "other": 1.0}
+
+
+def test_it_tells_the_losses_of_the_answer_and_of_the_references() -> None:
+    forecast, asked = planted_forecast(BOTH), question(references={"uniform": UNIFORM})
+    found = outlook_of(forecast, asked, MADE["one"])
+    assert isinstance(found, Outlook)
+    assert (found.tokens, found.asked) == (forecast.length, forecast.length)
+    assert found.importance == {"one": 0.75, "other": 0.25}
+    assert found.expected == {
+        ANSWER: forecast.expected(MADE["one"]),
+        "uniform": forecast.expected(UNIFORM),
+    }
+    assert found.differences == {"uniform": forecast.difference(MADE["one"], UNIFORM)}
+    rows = found.differences["uniform"]
+    assert rows["one"].better > 0.9
+    assert rows["other"].better < 0.1
+    assert [*rows] == ["one", "other", *(f"domain {name}" for name in NAMES), ALL]
+    assert [*found.curves] == [*NAMES]
+    nothing = (found.freedom, found.price_at_least, found.price_at_most, found.frontier)
+    assert nothing == ({}, {}, {}, {}), "a mixture that nobody decided has no prices"
+    assert found.none_worse is None
+
+
+def test_prices_are_of_a_hundredth_of_weight_and_of_bounds_that_were_asked_for() -> None:
+    forecast = planted_forecast()
+
+    def of(least: float) -> tuple[Outlook, float]:
+        asked = question(least={"e": least}, most={"a": 0.3})
+        best = best_of(forecast, asked)
+        found = outlook_of(forecast, asked, best.decision.weights, best)
+        return found, best.decision.objective
+
+    found, _ = of(0.205)
+    assert [*found.price_at_least] == ["e"]
+    assert [*found.price_at_most] == ["a"]
+    assert found.price_at_least["e"] == pytest.approx(of(0.21)[1] - of(0.2)[1], rel=0.03)
+
+
+def test_weights_are_as_free_as_a_hundredth_of_a_nat_allows() -> None:
+    forecast, asked = planted_forecast(), question()
+    best = best_of(forecast, asked)
+    answer = best.decision.weights
+    found = outlook_of(forecast, asked, answer, best)
+    least = float(forecast.losses(answer[None])[..., 0].mean())
+    for place, (low, high) in enumerate(found.freedom.values()):
+        assert low <= float(answer[place]) <= high
+        for end in (low, high):
+            others = answer.clone()
+            others[place] = 0
+            moved = (1 - end) * others / others.sum()
+            moved[place] = end
+            rise = float(forecast.losses(moved[None])[..., 0].mean()) - least
+            at_end = end in (0.0, 1.0)
+            assert rise <= 0.0101 if at_end else rise == pytest.approx(0.01, abs=2e-4)
+
+
+def test_the_frontier_is_of_two_or_three_targets_with_their_levels() -> None:
+    forecast, asked = planted_forecast(BOTH), question()
+    best = best_of(forecast, asked)
+    line = outlook_of(forecast, asked, best.decision.weights, best).frontier
+    assert [*line] == ["one", "other"]
+    one, other = (torch.tensor(line[name]) for name in line)
+    assert (one.diff() > 0).all()
+    assert (other.diff() < 0).all()
+    both = forecast.losses(best.decision.weights[None])[:, 0, :2].mean(0)
+    shares = torch.tensor([0.75, 0.25])
+    on_it = torch.stack([one, other], 1) @ shares
+    assert float(both.float() @ shares) <= float(on_it.min()) + 1e-3
+    alone = planted_forecast()
+    best = best_of(alone, asked)
+    assert outlook_of(alone, asked, best.decision.weights, best).frontier == {}
+
+
+def test_other_objectives_tell_of_themselves() -> None:
+    forecast = planted_forecast(BOTH)
+    worst, kept = (question(objective=objective) for objective in ("worst", "none_worse"))
+    found = []
+    for asked in (worst, kept):
+        best = best_of(forecast, asked)
+        found.append(outlook_of(forecast, asked, best.decision.weights, best))
+    assert [*found[0].expected[ANSWER]][-1] == WORST
+    assert found[0].none_worse is None
+    assert found[1].none_worse == pytest.approx(0.9, abs=0.02)
+    assert [one.objective for one in found] == ["worst", "none_worse"]
+
+
+def test_many_domains_have_no_curves() -> None:
+    tokens, losses, cross = planted(25, 1)
+    names = [f"d{number}" for number in range(25)]
+    runs = RunLosses(tokens=tokens, losses=losses, transfer=cross, of_targets=losses[:, :1])
+    forecast = forecast_of(names, runs, {"t": torch.eye(25).double()[:1]}, {"t": 1.0}, [0.0])
+    asked = dataclasses.replace(question(), names=tuple(names), references={}, tokens=7.0)
+    found = outlook_of(forecast, asked, torch.full((25,), 0.04).double())
+    assert found.curves == {}
+    assert found.asked == 7

@@ -1,0 +1,81 @@
+"""What models lose on held-out text of every domain: read alike everywhere, kept, and guarded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from searches import domains_of
+from tiny import Bigram, make_problem
+
+from bydore_pyro.data.domains import held_out_stream
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.proxy_runs import PlannedRun, load_model, train_runs
+from bydore_pyro.measure.readings import (
+    READ,
+    READINGS,
+    Reading,
+    read_losses,
+    read_readings,
+    readings_text,
+)
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.utils.errors import DataError
+
+ROWS = [
+    Reading(of="the search after 3 steps", tokens={"a": 1.5, "b": 2.0}, losses={"a": 3.25}),
+    Reading(of="trial 1", tokens={"a": 0.0, "b": 7.0}, losses={"a": 3.0, "b": 0.1 + 0.2}),
+]
+
+
+def test_every_domain_is_read_on_its_first_held_out_sequences(corpus: TokenStore) -> None:
+    """The same for every model and target, by the seed."""
+    proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig())
+    domains = domains_of(corpus, greek=1.0)
+    found = read_losses(proxy, domains)
+    assert tuple(found) == domains.names == domains.readable
+    for name, loss in found.items():
+        stream = held_out_stream(corpus, name, 32, 0)
+        sequences = stream.read(0, min(READ, stream.count)).astype(np.int64)
+        logits = proxy.model(torch.from_numpy(sequences)).detach()[:, :-1].flatten(0, 1)
+        targets = torch.from_numpy(sequences[:, 1:]).flatten()
+        expected = float(torch.nn.functional.cross_entropy(logits, targets))
+        assert loss == pytest.approx(expected, rel=1e-5)
+    assert proxy.cost.tokens["read"] > 0
+    assert read_losses(proxy, domains_of(corpus, birds=1.0)) == found
+    assert read_losses(proxy, domains_of(corpus, seed=1)) != found
+
+
+def test_a_finished_proxy_is_read_on_the_same_text(corpus: TokenStore, tmp_path: Path) -> None:
+    """However few sequences of the target it is judged on."""
+    problem = make_problem(corpus, tmp_path, validation_sequences=16).read_on_all()
+    weights = dict.fromkeys(problem.names, 0.25)
+    run = PlannedRun(weights=weights, steps=3, seed=0, keep_model=True, decay=False)
+    (done,) = train_runs(problem, [run], "x")
+    expected = read_losses(load_model(problem, done, 0), problem.domains(0))
+    assert done.read_losses() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_readings(tmp_path) == ()
+    (tmp_path / READINGS).write_text(readings_text(ROWS))
+    assert read_readings(tmp_path) == tuple(ROWS), "to the last bit"
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "a list", "without a hash"])
+def test_a_table_that_was_changed_is_refused(tmp_path: Path, damage: str) -> None:
+    text = readings_text(ROWS)
+    content = json.loads(text)
+    del content["sha256"]
+    changed = {
+        "changed": text.replace("3.25", "2.25"),
+        "cut": text[:-20],
+        "a list": "[3]",
+        "without a hash": json.dumps(content),
+    }
+    (tmp_path / READINGS).write_text(changed[damage])
+    with pytest.raises(DataError, match=r"Expected the losses that a run has written, .*losses"):
+        read_readings(tmp_path)

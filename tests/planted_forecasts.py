@@ -1,0 +1,80 @@
+"""Forecasts from runs whose losses follow a law that is known, on targets whose making is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from planted_laws import planted
+from torch import Tensor
+from torch.distributions import Dirichlet
+
+from bydore_pyro.answer.forecast import Forecast, RunLosses, forecast_of
+from bydore_pyro.answer.question import Question
+
+NAMES = ("a", "b", "c", "d", "e")
+UNIFORM = torch.full((5,), 0.2).double()
+#: What targets are made of.
+MADE = {
+    "one": torch.tensor([0.6, 0.3, 0.1, 0, 0]).double(),
+    "other": torch.tensor([0, 0, 0.1, 0.3, 0.6]).double(),
+}
+LEVEL = 0.3  # of every target above what it is made of, nats per token
+RHO = 0.9  # the first tokens of a domain are worth a little more
+SURE = 300.0  # how concentrated the draws of a composition are
+
+
+def true_losses(mixtures: Tensor, seed: int = 0) -> Tensor:
+    """Of runs of length 1 on mixtures ``(M, 5)``, on the domains ``(M, 5)``: the law's form."""
+    worth = torch.where(torch.eye(5) > 0, 1.0, 0.4 * planted(5, 1, seed)[2]).double()
+    amounts = (5 * mixtures) ** RHO @ worth.T**RHO
+    return 4 + 0.4 * (amounts**-0.2 - 1) / 0.2
+
+
+def true_target_losses(mixtures: Tensor, name: str = "one", seed: int = 0) -> Tensor:
+    """The same on a target ``(M,)``."""
+    return true_losses(mixtures, seed) @ MADE[name] + LEVEL
+
+
+def planted_forecast(
+    importance: Mapping[str, float] | None = None,
+    *,
+    runs: int = 1,
+    seed: int = 0,
+    noise: float = 0.02,
+    unexplained: float = 0.0,
+    levels: Mapping[str, float] | None = None,
+) -> Forecast:
+    """Of one run on equal weights, read three times on its way, and of other finished ones."""
+    importance = importance or {"one": 1.0}
+    tokens, _, cross = planted(5, runs, seed)
+    generator = torch.Generator().manual_seed(seed)
+    losses = true_losses(tokens, seed)
+    losses += noise * torch.randn(losses.shape, generator=generator).double()
+    order = [*range(runs, len(tokens)), *range(runs)]  # the search first, its end last
+    tokens, losses = tokens[order], losses[order]
+    level = torch.tensor([(levels or {}).get(name, LEVEL) for name in importance]).double()
+    made = torch.stack([MADE[name] for name in importance])
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        draws = {n: Dirichlet(SURE * MADE[n] + 0.05).sample((400,)) for n in importance}
+    return forecast_of(
+        NAMES,
+        RunLosses(
+            tokens=tokens,
+            losses=losses,
+            transfer=cross,
+            of_targets=(losses @ made.T + level)[:3],
+        ),
+        draws,
+        importance,
+        [unexplained] * len(importance),
+        seed,
+    )
+
+
+def question(**given: Any) -> Question:
+    """What is asked of the five domains."""
+    usual: dict[str, Any] = {"references": {"uniform": UNIFORM}, "baseline": "uniform"}
+    return Question(names=NAMES, tokenizer="t", data_sha256="d", **{**usual, **given})
