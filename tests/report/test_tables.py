@@ -35,7 +35,7 @@ from bydore_pyro.report.tables import (
     weights_table,
 )
 from bydore_pyro.report.words import ABSENT, Table
-from bydore_pyro.runs.record import Spent
+from bydore_pyro.runs.record import Spent, TargetRecord, plain
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_text_that_is_missing_is_the_first_thing_to_do(tmp_path: Path) -> None:
 
 def test_several_targets_are_told_apart() -> None:
     share = dict(zip(NAMES, (0.5, 0.3, 0.15, 0.05), strict=True))
-    one = {"importance": 0.5, "composition": share, "unexplained": 0.2}
+    one = plain(TargetRecord(importance=0.5, composition=share, unexplained=0.2))
     table = targets_table(record_of(metrics={"targets": {"x": one, "y": one}}))
     assert cells(table, "y") == {
         "importance": "50 %", "unexplained": "20 %",
