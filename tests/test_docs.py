@@ -24,6 +24,7 @@ import yaml
 
 import bydore_pyro
 from bydore_pyro.algorithm1.averaged import BY_DOMAIN, BY_STEP
+from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.cli.main import COMMANDS, main
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.runs.methods import METHODS
@@ -240,6 +241,11 @@ def test_variables_of_a_trajectory_are_all_told() -> None:
     section = PAGES["formats.md"].split("## trajectory.nc")[1].split("\n## ")[0]
     told = [name for cell in re.findall(r"^- (`.*?): ", section, re.M) for name in cell.split(", ")]
     assert sorted(name.strip("`") for name in told) == sorted({*BY_DOMAIN, *BY_STEP})
+
+
+def test_the_keys_of_an_outlook_are_all_told() -> None:
+    section = PAGES["formats.md"].split("## metrics.json")[1].split("\n## ")[0]
+    assert {*Outlook.__dataclass_fields__} <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_the_keys_of_a_mixture_are_all_told() -> None:

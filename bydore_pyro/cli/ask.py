@@ -25,7 +25,7 @@ __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 # What `--help` lists.
 COMMON = (
     *("validation", "objective", "baseline", "at_least", "mixture", "against", "drop", "add"),
-    *("target_tokens", "trials", "out"),
+    *("target_tokens", "out"),
 )
 
 
@@ -47,8 +47,8 @@ class AskOptions:
 
 @one_line_errors("bydore ask")
 def ask_command(arguments: Sequence[str]) -> None:
-    """Answers other questions from what a search has measured: other targets, other aims, other
-    domains, or what a mixture will lose. RUN is the folder of a search by matching. Only the
+    """Answers other questions from what a search has measured. They are other targets, other aims,
+    other domains, or what a mixture will lose. RUN is the folder of a search by matching. Only the
     gradients of the targets, and of domains that are new, are computed."""
     run, given = with_subject(arguments, "RUN and a question")
     about, name = ask_command.__doc__ or "", "bydore ask"

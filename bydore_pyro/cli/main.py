@@ -19,7 +19,7 @@ COMMANDS = {
     "report": "Prints the results of runs and writes an HTML page",
     "export": "Writes a mixture in a trainer's format",
     "train": "Trains a target model on exactly a mixture",
-    "evaluate": "Scores a trained model on benchmarks",
+    "evaluate": "Scores a trained model on benchmarks, and measures its loss on text",
 }
 
 

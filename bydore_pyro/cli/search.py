@@ -17,15 +17,16 @@ __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_comman
 
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
-    *("data", "validation", "domains", "proxy", "tokens", "target_tokens", "device", "seed", "out"),
-    *("objective", "baseline", "at_least", "smoke"),
+    *("data", "validation", "objective", "at_least", "proxy", "tokens", "target_tokens", "device"),
+    *("out", "smoke"),
 )
 MORE = (
     *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds"),
     *("round_sequences", "strategy", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("separator", "token_bytes", "tolerance", "probability", "at_most"),
+    *("separator", "token_bytes", "domains", "seed", "baseline", "tolerance", "probability"),
+    "at_most",
     *("checkpoint_every", "checkpoint", "cluster"),
 )
 

@@ -186,8 +186,12 @@ def _trusted(
 def _fits(record: RunRecord) -> Verdict | None:
     """Judges the guide by its model: of linear evidence its last one, with g frozen at its mean."""
     fit, limits = record.metrics.guide_fit, LIMITS["khat"]
-    if fit.khat is None:
-        return None
+    if fit.khat is None:  # as of an answer, which fits no guide
+        rhat, exact = record.metrics.matching.draws.rhat, record.metrics.matching.draws.exact
+        if not exact or record.metrics.matching.draws.settled:
+            return None
+        figures = f"The chains disagree: nested R-hat is {number(rhat, '.3f')}."
+        return Verdict("bad", limits.question, "No, the draws have not settled", figures)
     level: Level | None = None
     answer = ""
     if not record.by_matching:

@@ -90,19 +90,22 @@ def forecast_for(
 ) -> Forecast | None:
     """Fits the law to readings of the domains, the search's first; None where they are too few.
 
-    One is too few, as of a checkpoint; so is a domain without held-out text, or one on whose text
-    no run has trained.
+    One is too few, as of a checkpoint; so is a domain without held-out text, one on whose text no
+    run has trained, or one whose loss never moved.
     """
     names = domains.names
     known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
     if len(readings) < FEWEST or not known:
+        return None
+    losses = torch.tensor([[one.losses[name] for name in names] for one in readings]).double()
+    if (losses == losses[0]).all(0).any():
         return None
     of_targets = targets.losses
     if not of_targets.shape[1]:
         of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
     runs = RunLosses(
         tokens=torch.tensor([[one.tokens[name] for name in names] for one in readings]).double(),
-        losses=torch.tensor([[one.losses[name] for name in names] for one in readings]).double(),
+        losses=losses,
         transfer=targets.found.gram,
         of_targets=of_targets.double(),
     )

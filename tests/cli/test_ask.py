@@ -17,8 +17,9 @@ from quick import PROXY
 from bydore_pyro.cli.ask import COMMON, AnswerConfig, AskOptions, ask_command
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.report import report_command
+from bydore_pyro.data.store import file_sha256
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.files import read_tree, write_tree
+from bydore_pyro.utils.files import TREE, read_tree, write_tree
 
 
 def losses(out: Path, file: str = "metrics.json") -> dict:
@@ -164,7 +165,10 @@ def test_measurements_that_are_gone_or_changed_are_refused(
     content = bytearray(tensors.read_bytes())
     content[-1] ^= 1
     tensors.write_bytes(content)
-    for message in ("Expected a measurement in", "Expected a finished search by matching"):
+    for message in (
+        "Expected a measurement in",
+        "Expected the 2 measurements that the search made",
+    ):
         with pytest.raises(SystemExit):
             main(["ask", str(copy), "--out", str(tmp_path / "none")])
         assert message in capsys.readouterr().err
@@ -180,8 +184,10 @@ def test_a_search_by_linear_evidence_is_refused_before_its_text_is_read(
     config = json.loads((run / "config.json").read_text())
     config["run"] |= {"evidence": "linear", "data": str(tmp_path / "lost")}
     (run / "config.json").write_text(json.dumps(config))
+    metrics = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").write_text(json.dumps({**metrics, "measured": []}))
     told = refused("ask", run, "--out", tmp_path / "none")
-    assert "Expected a finished search by matching with its measured-1, found none" in told
+    assert "Expected a search by matching that kept what it measured" in told
 
 
 def test_a_proxy_whose_configuration_was_edited_is_another(
@@ -194,9 +200,13 @@ def test_a_proxy_whose_configuration_was_edited_is_another(
     config = json.loads((run / "config.json").read_text())
     config["run"]["proxy"] = str(proxy)
     (run / "config.json").write_text(json.dumps(config))
-    for path in run.glob("measured-*"):
+    metrics = json.loads((run / "metrics.json").read_text())
+    for place in range(2):
+        path = run / f"measured-{place + 1}"
         header, tree = read_tree(path)
         write_tree(path, tree, {**header, "proxy": str(proxy)})
+        metrics["measured"][place] = file_sha256(path / TREE)
+    (run / "metrics.json").write_text(json.dumps(metrics))
     main(["ask", str(run), "--out", str(tmp_path / "same")])
     edited = json.loads((proxy / "config.json").read_text())
     before, edited["hidden_act"] = edited["hidden_act"], "gelu"

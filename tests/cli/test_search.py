@@ -119,7 +119,7 @@ def test_a_checkpoints_next_stage(
     (other / "tokenizer.json").write_text(json.dumps(tokens))
     for wrong, message in (
         (["--evidence", "linear"], "Expected --evidence matching with --checkpoint, found linear"),
-        (["--objective", "worst"], "Expected --objective mean with --checkpoint"),
+        (["--objective", "worst"], "found a checkpoint or linear evidence"),
         (["--checkpoint", str(tmp_path)], "Expected the configuration of a causal language model"),
         (["--checkpoint", str(config_only)], "as safetensors, found: "),
         (["--checkpoint", str(other)], "the text's tokenizer ("),
@@ -131,7 +131,7 @@ def test_a_checkpoints_next_stage(
 def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From folders of folders to a trainer's file; what is too small is measured with siblings."""
     kinds = {"web/law/high": "abcde", "web/law/low": "fghij", "code": "klmno"}
-    write_domains(tmp_path / "text", kinds, files=120)
+    write_domains(tmp_path / "text", kinds, files=150)
     for name, words in (("tiny", 22), ("small", 30)):
         (tmp_path / "text/web/law" / name).mkdir()
         for side, word in (("train", "pqrst"), ("validation", "tsrqp")):
@@ -170,9 +170,10 @@ def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_sixty_domains_are_told_as_a_tree_everywhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prepared, searched, reported, drawn, asked and exported; two have too little text."""
+    monkeypatch.setattr("bydore_pyro.core.metropolis.MOST_WINDOWS", 1)
     names = [f"{a}/{b}/{c}" for a in ("code", "law", "web") for b in "pqrs" for c in "12345"]
     rng = np.random.default_rng(0)
     alphabets = {
@@ -223,6 +224,7 @@ def test_sixty_domains_are_told_as_a_tree_everywhere(
     kept = [line.split()[1] for line in (tmp_path / "blend").read_text().splitlines()]
     dropped = {n for n, w in mixture.as_dict().items() if round(w, 6) == 0}
     assert {*kept} >= {f"/d/{name}" for name in names if name not in dropped}
-    never = re.search(r"Never sampled, .*: (\d+) domains: (.*) and \d+ more", said)
+    never = re.search(r"Never sampled, .*?\): (?:\d+ domains: )?(.*?)(?: and \d+ more)?\.", said)
     assert never is not None
-    assert int(never[1]) > len(never[2].split(", ")) == 10
+    small = {n for n, w in mixture.as_dict().items() if w < 1 / 16} - dropped
+    assert {*never[1].split(", ")} <= small

@@ -217,3 +217,12 @@ def test_the_check_on_fresh_text() -> None:
     found = verdict(matched(check=check), CHECKED)
     assert (found.level, found.answer) == ("bad", "Not for 2 of 4 domains")
     assert "more of law would match the target better; less of code would" in found.figures
+
+
+def test_an_answer_without_a_guide_tells_of_chains_that_disagree() -> None:
+    draws = {"exact": True, "settled": False, "rhat": 1.234}
+    told = verdict(record_of(metrics={"matching": matching_of(draws=draws)}), FITS)
+    assert (told.level, told.answer) == ("bad", "No, the draws have not settled")
+    assert "1.234" in told.figures
+    settled = record_of(metrics={"matching": matching_of()})
+    assert FITS not in [v.question for v in verdicts_of(settled)]
