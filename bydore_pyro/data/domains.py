@@ -223,8 +223,7 @@ class Domains:
             for name in self.trainable
         }
         self._positions = dict.fromkeys(self._streams, 0)
-        found = self._validation_set(validation_sequences, minimal_validation)
-        self.validation, self.validation_documents, self.validation_rows = found
+        self._set_validation(validation_sequences, minimal_validation)
         self._validation_rng = np.random.default_rng([seed, 2])
 
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
@@ -236,20 +235,18 @@ class Domains:
         taken = partial(self.corpus.taken, "train", name)
         return SequenceStream(tokens, length, seed, choice, taken=taken)
 
-    def _validation_set(
-        self, most: int, fewest: int
-    ) -> tuple[Tensor, np.ndarray, dict[str, slice]]:
+    def _set_validation(self, most: int, fewest: int) -> None:
         corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
-        parts, documents, before, places = [], [], 0, {}
+        parts, documents, before, places = [], [], 0, dict[str, slice]()
         for name, count in held_out_counts(corpus, shares, length, most, fewest).items():
             stream = held_out_stream(corpus, name, length, self.seed)
             rows, ends = stream.rows(0, count), corpus.validation_documents[name]
             parts.append(stream.sequences(rows))
             documents.append(before + _documents(ends, rows, length))
             before += len(ends)
-            first = sum(len(part) for part in parts[:-1])
-            places[name] = slice(first, first + count)
-        return self._on_device(np.concatenate(parts)), np.concatenate(documents), places
+            places[name] = slice(sum(map(len, parts[:-1])), sum(map(len, parts)))
+        self.validation = self._on_device(np.concatenate(parts))
+        self.validation_documents, self.validation_rows = np.concatenate(documents), places
 
     def _on_device(self, sequences: np.ndarray) -> Tensor:
         return torch.from_numpy(sequences.astype(np.int64)).to(self.device)
@@ -258,12 +255,6 @@ class Domains:
     def num_domains(self) -> int:
         """K."""
         return len(self.names)
-
-    @property
-    def readable(self) -> tuple[str, ...]:
-        """Those of `names` that have held-out text."""
-        held_out, length = self.corpus.validation, self.sequence_length
-        return tuple(name for name in self.names if len(held_out[name]) >= length)
 
     def train_batch(self, counts: Mapping[str, int]) -> Tensor:
         """Draws a training batch ``(B, T)``, `counts` sequences of each domain, in that order."""

@@ -56,7 +56,9 @@ def held_out_text(domains: Domains, name: str) -> Tensor:
 
 def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
     """Returns a model's losses by domain, nats per token, of those that have held-out text."""
-    return {name: model.evaluate(held_out_text(domains, name), "read") for name in domains.readable}
+    held_out, length = domains.corpus.validation, domains.sequence_length
+    names = [name for name in domains.names if len(held_out[name]) >= length]
+    return {name: model.evaluate(held_out_text(domains, name), "read") for name in names}
 
 
 def readings_text(readings: Sequence[Reading]) -> str:

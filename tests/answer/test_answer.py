@@ -164,6 +164,18 @@ def test_a_covered_target_gets_the_mixture_that_is_forecast_to_be_best() -> None
         assert low <= weight <= high
 
 
+def test_pools_are_forecast_as_one_domain_and_told_by_their_own() -> None:
+    forecast = planted_forecast()
+    asked = question(pools={"a": {"a/x": 0.25, "a/y": 0.75}}, least={"a": 0.4})
+    answer = answer_of(covered(0.1), drawn_of_five(), asked, None, forecast)
+    weights, best = answer.mixture.as_dict(), best_of(forecast, asked).decision.weights
+    assert [*weights] == ["a/x", "a/y", "b", "c", "d", "e"]
+    assert weights["a/x"] == pytest.approx(0.25 * float(best[0]))
+    assert weights["a/x"] + weights["a/y"] == pytest.approx(float(best[0]))
+    assert float(best[0]) >= 0.4 - 1e-6
+    assert answer.names == forecast.names
+
+
 def test_an_uncovered_target_gets_the_whole_step_and_what_it_will_lose() -> None:
     forecast, found = planted_forecast(unexplained=0.7), covered(0.7)
     assert not by_law(found, question(), forecast)

@@ -44,7 +44,7 @@ def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: P
     assert isinstance(found, Asked)
     assert found.answer.evidence[1].settled
     assert found.domains.names == found.question.names == ("a", "b", "c")
-    assert found.anew == ()
+    assert found.metrics.measured_anew == ()
     assert (found.answer.sites["length"] == LAW).all()
     assert found.answer.outlook is not None
     assert found.metrics.outlook == found.answer.outlook
@@ -173,7 +173,7 @@ def test_domains_that_are_added_or_have_changed_are_measured_anew(
     added = {"validation": ["d"], "add": [str(tmp_path / "s")]}
     found = asked_of(measured_run, tmp_path, **added)
     assert found.domains.names == ("a", "b", "c", "d")
-    assert found.anew == ("b", "d")
+    assert found.metrics.measured_anew == ("b", "d")
     assert float(weights_of(found.answer)[3]) > 0.8, "its own kind was added"
     assert found.answer.forecast is None, "no run has trained on it"
     assert found.answer.outlook is None
@@ -193,7 +193,7 @@ def test_text_that_is_measured_anew_says_what_the_search_found(
     changed = lambda domains: hashes_of(domains) | {"b": "another"}  # noqa: E731
     monkeypatch.setattr("bydore_pyro.runs.asking.hashes_of", changed)
     found = asked_of(measured_run, tmp_path, validation=["b"])
-    assert found.anew == ("b",)
+    assert found.metrics.measured_anew == ("b",)
     assert found.answer.forecast is None
     again, _ = found.answer.evidence
     torch.testing.assert_close(again.gram, before.gram, rtol=1e-3, atol=1e-4)

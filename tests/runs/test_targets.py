@@ -16,11 +16,15 @@ from bydore_pyro.measure.measurement import Measurement, read_measurements, set_
 from bydore_pyro.measure.readings import Reading, read_readings
 from bydore_pyro.measure.target import TargetMeasurement, read_target
 from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import belongs_of, domains_of, language_model, load_domains
 from bydore_pyro.runs.methods import MethodOptions
+from bydore_pyro.runs.metrics import target_records
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import TargetRecord
 from bydore_pyro.runs.targets import Targets, forecast_for, search_readings, targets_of
+from bydore_pyro.runs.trials import answered
 
 Read = tuple[MethodOptions, Domains, list[Measurement], list[TargetMeasurement]]
 
@@ -120,6 +124,29 @@ def test_a_forecast_rests_on_the_readings(both: Read) -> None:
     assert len(more.known.of_targets) == 2
     alone = torch.eye(3).double()[0]
     assert more.expected(alone)["domain b"].loss != found["domain b"].loss
+
+
+def test_targets_are_told_and_answered(both: Read) -> None:
+    """Without a plan no trial is run, and what the search has read stays as it is."""
+    options, domains, kept, _ = both
+    targets, readings = targets_in(both), search_readings(options, kept)
+    records = target_records(domains.names, targets)
+    assert [*records] == ["a", "b"]
+    for name, one in records.items():
+        assert isinstance(one, TargetRecord)
+        mean = targets.compositions[name].mean(0)
+        assert list(one.composition.values()) == pytest.approx(mean.tolist())
+        assert all(one.low[n] <= one.composition[n] <= one.high[n] for n in domains.names)
+    assert [one.unexplained for one in records.values()] == targets.unexplained
+    answer = answered(options, domains, targets, readings, None, cost := Cost())
+    assert answer.tried is None
+    assert answer.outlook is not None
+    assert answer.outlook.importance == {"a": 0.75, "b": 0.25}
+    assert cost.seconds["law"] > 0
+    assert len(readings) == 2
+    alone = answered(options, domains, targets, [], None, Cost())
+    assert alone.forecast is None
+    assert (float(alone.draws[:, 2].mean()) < 0.2) == (answer.mixture.weights[2] < 0.2)
 
 
 def test_nothing_is_forecast_of_what_no_run_has_read(both: Read) -> None:

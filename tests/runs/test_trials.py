@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from method_options import WITHHELD, options_for
-from tiny import write_lines
 
 from bydore_pyro.answer.answer import candidate
 from bydore_pyro.answer.best import best_of
@@ -121,26 +120,3 @@ def test_no_trial_is_run_where_the_law_decides(store: Path, tmp_path: Path) -> N
         assert (found.answer.sites["length"] == LAW).all()
         assert not (tmp_path / str(number) / "trials").exists()
         assert len(read_readings(tmp_path / str(number))) == 2
-
-
-def test_pools_are_forecast_as_one_domain_and_answered_by_their_own(tmp_path: Path) -> None:
-    """Domains of too little text to be measured share a weight, by their sizes."""
-    rows = [
-        {"text": f"{word * (3 + number % 5)} {number} " * 40, "kind": kind}
-        for kind, word in (("a", "ab"), ("b", "vw"))
-        for number in range(80)
-    ]
-    few = [f"c/{number}" for number in range(6)]
-    rows += [{"text": f"kl mn {kind} " * 4, "kind": kind} for kind in few]
-    rows += [{"text": f"mn kl {kind} " * 4, "kind": kind} for kind in few]
-    path = write_lines(tmp_path / "rows.jsonl", rows)
-    given = ("--domain_column", "kind", "--validation_fraction", "0.4", "--at_least", "c/*=0.2")
-    found = searched(path, tmp_path / "run", *given)
-    assert found.answer.names == ("a", "b", "c/*")
-    assert {*found.mixture.names} == {"a", "b", *few}
-    weights = found.mixture.as_dict()
-    assert sum(weights.values()) == pytest.approx(1)
-    assert sum(weights[name] for name in few) == pytest.approx(0.2, abs=0.01)
-    (one,) = {tuple(reading.losses) for reading in read_readings(tmp_path / "run")}
-    assert {*one} <= {"a", "b", "c/*"}, "a pool is read as one"
-    assert (found.answer.forecast is None) == ("c/*" not in one)
