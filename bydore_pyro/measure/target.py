@@ -42,11 +42,15 @@ class TargetMeasurement:
 
     def restricted(self, places: Sequence[int]) -> TargetMeasurement:
         """Returns the same with the evidence of some of the domains, in the given order."""
-        return dataclasses.replace(
-            self,
-            evidence=self.evidence.restricted(places),
-            parts={name: part.restricted(places) for name, part in self.parts.items()},
+        whole, kept = self.evidence, [*places, -1]
+        evidence = dataclasses.replace(
+            whole,
+            products=tuple(whole.products[k][:, kept] for k in places),
+            held_out=whole.held_out[:, list(places)],
+            documents=tuple(whole.documents[k] for k in places),
         )
+        parts = {name: part.restricted(places) for name, part in self.parts.items()}
+        return dataclasses.replace(self, evidence=evidence, parts=parts)
 
     def residual(self, found: Matching, measured: Measurement) -> Tensor:
         """Returns ``W (m - sum_k u_k m_k)``, what the optimum leaves of the target, ``(S,)``."""
