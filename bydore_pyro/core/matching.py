@@ -138,17 +138,6 @@ class RoundEvidence:
         """``c (K,)``."""
         return self.held_out.double().mean(0)
 
-    def restricted(self, places: Sequence[int]) -> RoundEvidence:
-        """Returns the evidence of some of the domains, in the given order."""
-        kept = [*places, -1]
-        return RoundEvidence(
-            products=tuple(self.products[k][:, kept] for k in places),
-            held_out=self.held_out[:, list(places)],
-            target=self.target,
-            documents=tuple(self.documents[k] for k in places),
-            held_out_documents=self.held_out_documents,
-        )
-
 
 def round_evidence(domains: Sequence[Sample], validation: Sample) -> RoundEvidence:
     """Reduces gradients to the inner products of sequences with mean gradients, in float32."""

@@ -42,9 +42,16 @@ class TargetMeasurement:
 
     def restricted(self, places: Sequence[int]) -> TargetMeasurement:
         """Returns the same with the evidence of some of the domains, in the given order."""
+        whole = self.evidence
+        evidence = dataclasses.replace(
+            whole,
+            products=tuple(whole.products[k][:, [*places, -1]] for k in places),
+            held_out=whole.held_out[:, list(places)],
+            documents=tuple(whole.documents[k] for k in places),
+        )
         return dataclasses.replace(
             self,
-            evidence=self.evidence.restricted(places),
+            evidence=evidence,
             parts={name: part.restricted(places) for name, part in self.parts.items()},
         )
 
