@@ -134,10 +134,11 @@ def answer_of(
     notes = [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
     if found.unexplained >= HARDLY:
-        notes.append(
+        notes.insert(
+            0,
             f"The domains explain hardly anything of the target: {found.unexplained:.0%} of its "
             "gradient is left. The weights are little more than a guess; text like the target's "
-            "is missing."
+            "is missing.",
         )
         mixture = dataclasses.replace(
             mixture, hdi=None, standard_deviation=None, branches={}, rest=None

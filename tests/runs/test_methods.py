@@ -180,9 +180,7 @@ def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) 
     for weights in kept:
         assert all(w <= most[name] + 1e-9 for name, w in weights.items())
     assert found.mixture.free_weights is not None
-    assert found.mixture.hdi is not None
-    for free, (low, high) in zip(found.mixture.free_weights, found.mixture.hdi, strict=True):
-        assert low <= free <= high, "the intervals are those of the free weights"
+    assert found.mixture.hdi is None, "hardly anything explains this target"
     assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
 
 

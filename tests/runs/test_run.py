@@ -215,7 +215,7 @@ def signalled(
     [
         ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM", ", in about 1 s"),
         ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP", ""),
-        ("matching", 2, signal.SIGINT, 130, "interrupted", ROUND),
+        ("matching", 3, signal.SIGINT, 130, "interrupted", ROUND),
     ],
 )
 def test_a_signal_saves_once_and_says_where(
