@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from method_options import WITHHELD, options_for
 from tiny import steps_spent
@@ -123,12 +124,8 @@ def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
     assert len({str(one.weights) for one in tried}) > 1
     assert found.details.trials.steps == options.search.steps, "as long as a plain training"
     assert found.draws is not None
-    assert found.mixture.hdi is not None
-    for weight, (low, high), drawn in zip(
-        found.mixture.weights, found.mixture.hdi, found.draws.T, strict=True
-    ):
-        assert 0 <= low <= weight <= high <= 1
-        assert ((low <= drawn) & (drawn <= high)).mean() > 0.9
+    np.testing.assert_allclose(found.draws.sum(1), 1)
+    assert found.mixture.hdi is None, "hardly anything explains this target"
 
 
 def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) -> None:
@@ -181,7 +178,7 @@ def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) 
         assert all(w <= most[name] + 1e-9 for name, w in weights.items())
     assert found.mixture.free_weights is not None
     assert found.mixture.hdi is None, "hardly anything explains this target"
-    assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
+    assert "teaches less" in found.mixture.notes[1], "the search's note on the run's length"
 
 
 def test_trials_read_text_as_often_as_the_run_will(
