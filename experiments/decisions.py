@@ -1,0 +1,231 @@
+"""Are the mixtures that the law of losses finds better than the match's, and as it foretells?
+
+    python experiments/decisions.py [--target_seeds 5] [--times 1 4 16]
+
+One search a seed measures the domains; `bydore ask` answers all questions from it. Fresh models on
+the answers, on the match's whole step and on uniform and natural weights are judged by text that
+nothing else has read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import fresh_models, leave, markdown, run_main
+
+from bydore_pyro.answer import candidate
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import (
+    AskConfig,
+    GoalConfig,
+    Options,
+    ask,
+    begin_run,
+    is_finished,
+    load_domains,
+    plain,
+    plain_problem,
+    search,
+)
+from bydore_pyro.utils import Checked, RunFolder, Tokens, option
+
+ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
+match, and train fresh models on them, as long as the search and longer."""
+JUDGED = 128  # sequences of a domain
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: targets, domains that are withheld, and what is made small."""
+
+    validation: tuple[str, ...]
+    drop: tuple[str, ...] = ()
+    goal: GoalConfig = field(default_factory=GoalConfig)
+
+
+SETS = {
+    "set 1": ("python=.4", "licences=.3", "yaml=.3"),
+    "set 2": ("docstrings", "text", "json"),
+    "set 3": ("c_source", "python_tests", "readmes"),
+    "set 4": ("tables", "stubs", "font_metrics"),
+}
+NONE_WORSE = GoalConfig(objective="none_worse")
+QUESTIONS = {
+    "planted": Asked(("docstrings=.5", "c_headers=.3", "stubs=.2")),
+    "dense": Asked(("python=.3", "text=.25", "json=.25", "c_source=.2")),
+    "docstrings": Asked(("docstrings",)),
+    "all": Asked(("all",)),
+    **{name: Asked(given) for name, given in SETS.items()},
+    **{f"{name}, none worse": Asked(given, goal=NONE_WORSE) for name, given in SETS.items()},
+    "docstrings withheld": Asked(("docstrings",), ("docstrings",)),
+    "readmes withheld": Asked(("readmes",), ("readmes",)),
+    "tests withheld": Asked(("python_tests",), ("python_tests",)),
+    "three withheld": Asked(*2 * (("docstrings", "readmes", "json"),)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionsConfig(Checked):
+    """What is asked, and how it is judged."""
+
+    questions: list[str] = option([*QUESTIONS], f"The questions: {', '.join(QUESTIONS)}.")
+    target_seeds: int = option(5, "Number of searches, each with a fresh model.", least=1, most=100)
+    times: list[int] = option([1], "Lengths of the fresh models, in lengths of the search.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.questions:
+            if name not in QUESTIONS:
+                raise ValueError(f"Expected one of {', '.join(QUESTIONS)}, found '{name}'")
+        if not self.times or min(self.times) < 1:
+            raise ValueError(f"Expected --times of 1 and more, found {self.times}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionsOptions(Options):
+    """The options of a search and of the questions."""
+
+    decisions: DecisionsConfig
+
+
+def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
+    """Returns what a finished search answers: weights, the match's, the loss that it foretells."""
+    config = AskConfig(
+        validation=list(asked.validation),
+        drop=list(asked.drop),
+        trials=3 if asked.drop else 0,
+        target_tokens=None if tokens is None else Tokens(tokens),
+    )
+    name = "-".join([*asked.validation, *asked.drop]).replace("/", "-")
+    found = ask(path, config, asked.goal, path / f"trials-{name}").answer
+    matching, posterior = found.evidence
+    match = candidate(matching, posterior, 1.0).tolist()
+    return {
+        "law": found.mixture.as_dict(),
+        "match": dict(zip(found.names, match, strict=True)),
+        "unexplained": matching.unexplained,
+        "differences": {} if found.outlook is None else plain(found.outlook).get("differences", {}),
+    }
+
+
+def one_seed(
+    options: DecisionsOptions, folder: RunFolder, seed: int, cost: Cost
+) -> dict[str, dict[str, Any]]:
+    """Returns, by length and question, the losses of fresh models on a seed's answers."""
+    path = folder.path / f"seed-{seed}"
+    run = dataclasses.replace(options.run, seed=seed, out=str(path), validation=["all"])
+    own = dataclasses.replace(options, run=run)
+    domains = load_domains(own)
+    if not is_finished(path):
+        resume = (path / "config.json").exists()
+        search(own, domains, RunFolder(path, resume=resume), "search")
+    problem = plain_problem(own, domains, folder.path / "proxies")
+    sizes = Mixture(names=domains.names, weights=tuple(problem.token_shares.tolist())).as_dict()
+    found: dict[str, dict[str, Any]] = {}
+    for times in options.decisions.times:
+        tokens = None if times == 1 else times * float(options.run_tokens)
+        answers = {}
+        for name in options.decisions.questions:
+            ask_it = partial(answer, path, QUESTIONS[name], tokens)
+            answers[name] = folder.once(f"answers-{seed}-{times}/{name}.json", ask_it)
+        judged = {"uniform": dict.fromkeys(domains.names, 1.0), "natural": sizes}
+        judged |= {f"{n}: {of}": a[of] for n, a in answers.items() for of in ("law", "match")}
+        longer = dataclasses.replace(problem, steps=times * problem.steps)
+        runs = fresh_models(longer, judged, 1, f"seed {seed}: fresh models", JUDGED)
+        losses = {label: dict(one.losses) for label, (one,) in runs.items()}
+        found[str(times)] = {
+            name: {
+                **{of: on(losses[f"{name}: {of}"], name) for of in ("law", "match")},
+                **{of: on(losses[of], name) for of in ("uniform", "natural")},
+                "by_target": by_target(losses, name),
+                "answer": answers[name],
+            }
+            for name in answers
+        }
+    cost.add(problem.cost.report()["parts"])
+    return found
+
+
+def shares_of(name: str, domains: Mapping[str, float]) -> dict[str, float]:
+    """Returns the targets of a question, by their shares."""
+    given = QUESTIONS[name].validation
+    if given == ("all",):
+        return dict.fromkeys(domains, 1 / len(domains))
+    shares = {n: float(share or 1) for n, _, share in (one.partition("=") for one in given)}
+    return {one: share / sum(shares.values()) for one, share in shares.items()}
+
+
+def on(losses: Mapping[str, float], name: str) -> float:
+    """Returns the loss on the targets of a question, from those on domains, nats per token."""
+    return sum(share * losses[one] for one, share in shares_of(name, losses).items())
+
+
+def by_target(losses: Mapping[str, Mapping[str, float]], name: str) -> dict[str, float]:
+    """Returns by how much each target is worse under the law's mixture than under natural
+    weights."""
+    law, natural = losses[f"{name}: law"], losses["natural"]
+    return {one: law[one] - natural[one] for one in shares_of(name, law)}
+
+
+def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """Returns the questions as Markdown: means over the seeds, differences with standard errors."""
+    header = ["times", "question", "law", "less the match", "less uniform", "foretold",
+              "worst target less natural"]  # fmt: skip
+    rows = []
+    for times in next(iter(results.values())):
+        for name in next(iter(results.values()))[times]:
+            seeds = [found[times][name] for found in results.values()]
+            law = np.array([one["law"] for one in seeds])
+            foretold = [foretold_of(one["answer"]["differences"], name) for one in seeds]
+            worst = [max(one["by_target"].values()) for one in seeds]
+            apart = [with_error(law - [one[of] for one in seeds]) for of in ("match", "uniform")]
+            told = [f"{np.mean([one for one in foretold if one is not None]):+.3f}"]
+            ends = [" ".join(f"{one:+.3f}" for one in worst)]
+            rows.append([times, name, f"{law.mean():.3f}", *apart, *told, *ends])
+    return markdown(header, rows)
+
+
+def foretold_of(differences: Mapping[str, Any], name: str) -> float | None:
+    """Returns the difference from uniform that an answer foretold; None where it did not."""
+    found = differences.get("uniform", {})
+    several = len(QUESTIONS[name].validation) > 1 or QUESTIONS[name].validation == ("all",)
+    texts = [t for t in found if not t.startswith("domain ")]
+    return found[texts[-1 if several else 0]]["loss"] if texts else None
+
+
+def with_error(values: np.ndarray) -> str:
+    """Returns a mean with its standard error, where there are several values."""
+    error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():+.3f}{error}"
+
+
+def decisions(options: DecisionsOptions, resume: Path | None) -> None:
+    """Searches, asks, trains and judges; leaves a run folder, a table."""
+    folder = begin_run(options, "decisions", resume)
+    if resume is None:
+        folder.write_config("decisions", options.as_dict())
+    cost = Cost()
+    seeds = range(options.run.seed, options.run.seed + options.decisions.target_seeds)
+    results = {}
+    for seed in seeds:
+        results[str(seed)] = one_seed(options, folder, seed, cost)
+        folder.write_text("table.md", table(results))
+    content = {"questions": json.loads(json.dumps(results)), "steps": options.search.steps}
+    leave(folder, options, content, cost, table(results), None)
+
+
+if __name__ == "__main__":
+    run_main(
+        *(decisions, "decisions", ABOUT, DecisionsOptions),
+        resumable=True,
+        steps=160,
+        batch_sequences=16,
+    )
