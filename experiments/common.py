@@ -238,8 +238,9 @@ def fresh_models(
 ) -> dict[str, list[FinishedRun]]:
     """Returns `count` models trained on each mixture, which tell their losses, by its name.
 
-    They are read on the sequences that `judged_loss` reads, `most` of each domain. All mixtures get the same seeds, which
-    no search uses. Finished models are kept, as proxies are; the problem's counter counts them too.
+    They are read on the sequences that `judged_loss` reads, `most` of each domain. All mixtures get
+    the same seeds, which no search uses. Finished models are kept, as proxies are; the problem's
+    counter counts them too.
     """
     held_out = dict.fromkeys(problem.target, most)
     problem = dataclasses.replace(problem, side="judged", held_out=held_out)

@@ -14,6 +14,7 @@ from common import markdown, run_main
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
+from bydore_pyro.answer import RunLosses, forecast_of
 from bydore_pyro.core import fit_law
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
@@ -26,13 +27,15 @@ how many losses lie in their 94 % intervals, beside a Gaussian process on the we
 a target's own share alone. --runs holds NAME-runs.csv (run, steps, weight/DOMAIN, loss/DOMAIN) and
 NAME-cross.csv (row: held-out text of a domain; column: a domain; cross products of gradients)."""
 
+LAW = "law"
 # By name, what is given to the law: rho, whether pairs are free, and whether transfer is measured.
 LAWS: dict[str, dict[str, Any]] = {
     "own share only": {"rho": 1.0, "free": False, "transfer": "none"},
     "nothing measured": {"transfer": "unknown"},
     "smallest form, rho = 1": {"rho": 1.0, "free": False},
-    "law": {},
+    LAW: {},
 }
+TARGETS, SPARSE = 20, 0.4  # of which a forecast is made: their number, their Dirichlet
 PROCESS = "Gaussian process"
 EARLIEST = 0.25  # of the length, at which a run's own curve is read
 REGRESSED = ("botorch", "scipy")
@@ -149,6 +152,35 @@ def scores_of(predicted: Predicted, measured: np.ndarray, sparse: np.ndarray) ->
     return {name: float(value) for name, value in found.items()}
 
 
+def forecast_scores(
+    runs: FinishedRuns, used: Sequence[int], others: np.ndarray, seed: int
+) -> dict[str, float]:
+    """Returns how often 94 % intervals of a forecast hold the losses of other runs on targets that
+    are made of several domains, and their differences from the run on equal weights, per cent."""
+    # The whole run on equal weights last: it shows the targets' levels.
+    rows = [*used[1:], *np.flatnonzero(~runs.whole), used[0]]
+    made = np.random.default_rng(seed).dirichlet([SPARSE] * len(runs.domains), TARGETS)
+    targets = {f"target {place}": torch.as_tensor(row)[None] for place, row in enumerate(made)}
+    known = RunLosses(
+        tokens=torch.as_tensor(runs.tokens[rows]),
+        losses=torch.as_tensor(runs.losses[rows]),
+        transfer=torch.as_tensor(runs.cross),
+        of_targets=torch.as_tensor(runs.losses[rows] @ made.T),
+    )
+    importance = dict.fromkeys(targets, 1.0)
+    found = forecast_of(runs.domains, known, targets, importance, [0.0] * TARGETS)
+    equal = torch.as_tensor(runs.tokens[used[0]])
+    held: dict[str, list[bool]] = {"held_targets": [], "held_differences": []}
+    for run in others:
+        mixture = torch.as_tensor(runs.tokens[run])
+        one, apart = found.expected(mixture), found.difference(mixture, equal)
+        for name, row in zip(targets, made, strict=True):
+            loss, base = row @ runs.losses[run], row @ runs.losses[used[0]]
+            held["held_targets"].append(one[name].low < loss < one[name].high)
+            held["held_differences"].append(apart[name].low < loss - base < apart[name].high)
+    return {kind: 100 * float(np.mean(inside)) for kind, inside in held.items()}
+
+
 def rank_of(predicted: np.ndarray, measured: np.ndarray) -> float:
     """Returns Spearman's rank correlation, 0 if the prediction is the same for all."""
     return float(spearmanr(predicted, measured).statistic) if np.ptp(predicted) > 0 else 0.0
@@ -168,7 +200,10 @@ def scores(runs: FinishedRuns, count: int, draws: int, seed: int) -> dict[str, d
         others = np.setdiff1d(whole, used)
         for name, method in methods.items():
             predicted = method(runs, used, runs.tokens[others], **LAWS.get(name, {}))
-            found[name].append(scores_of(predicted, runs.losses[others], few[others]))
+            one = scores_of(predicted, runs.losses[others], few[others])
+            if name == LAW:
+                one |= forecast_scores(runs, used, others, seed)
+            found[name].append(one)
     return {
         name: {
             key: float(np.mean([row[key] for row in rows if key in row]))
@@ -181,7 +216,8 @@ def scores(runs: FinishedRuns, count: int, draws: int, seed: int) -> dict[str, d
 def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]) -> str:
     """Returns the scores of every corpus as Markdown."""
     header = ["runs", "", "Spearman of a domain", "rmse, nats", "Spearman of the mean",
-              "regret, nats", "held, % (sparse, spread)", "width, nats"]  # fmt: skip
+              "regret, nats", "held, % (sparse, spread)", "width, nats",
+              "held, % (targets, differences)"]  # fmt: skip
     text = ""
     for corpus, counts in results.items():
         rows = []
@@ -191,7 +227,8 @@ def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, f
                 held = f"{s['held']:.0f} ({', '.join(apart)})"
                 values = (f"{s['spearman_of_a_domain']:.3f}", f"{s['rmse']:.3f}")
                 more = (f"{s['spearman_of_the_mean']:.2f}", f"{s['regret']:.3f}", held)
-                rows.append([count, name, *values, *more, f"{s['width']:.2f}"])
+                made = [f"{s[k]:.0f}" for k in ("held_targets", "held_differences") if k in s]
+                rows.append([count, name, *values, *more, f"{s['width']:.2f}", ", ".join(made)])
         text += f"{corpus}:\n\n{markdown(header, rows)}\n"
     return text
 

@@ -1,0 +1,61 @@
+"""The experiment on decisions: what is asked, judged and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from processes import Run
+
+
+@pytest.fixture
+def decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "experiments")
+    import decisions
+
+    return decisions
+
+
+def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None:
+    losses = {"docstrings": 1.0, "c_headers": 2.0, "stubs": 4.0, "text": 9.0}
+    assert decisions.on(losses, "planted") == pytest.approx(0.5 * 1 + 0.3 * 2 + 0.2 * 4)
+    assert decisions.on(losses, "all") == pytest.approx(4.0)
+    natural = {name: 1.5 * loss for name, loss in losses.items()}
+    apart = decisions.by_target({"planted: law": losses, "natural": natural}, "planted")
+    assert apart == {"docstrings": -0.5, "c_headers": -1.0, "stubs": -2.0}
+
+
+def test_a_difference_has_its_standard_error(decisions: Any) -> None:
+    assert decisions.with_error(np.array([0.01])) == "+0.010"
+    assert decisions.with_error(np.array([0.01, 0.03, 0.05])) == "+0.030 ± 0.012"
+
+
+def test_what_was_foretold_is_of_all_targets(decisions: Any) -> None:
+    found = {"uniform": {"a": {"loss": -1}, "b": {"loss": -2}, "domain a": {"loss": 5},
+                         "all targets": {"loss": -3}}}  # fmt: skip
+    assert decisions.foretold_of(found, "set 1") == -3
+    assert decisions.foretold_of(found, "docstrings") == -1
+    assert decisions.foretold_of({}, "docstrings") is None
+
+
+def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
+    few = ("--domains", "python", "licences", "docstrings")
+    asked = ("--questions", "docstrings", "all", "--target_seeds", "1", "--times", "1", "2")
+    given = ("--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache), *few, *asked)
+    done = run_here("decisions", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "run" / "results.json").read_text())["questions"]["0"]
+    assert set(found) == {"1", "2"}
+    for times in found.values():
+        assert set(times) == {"docstrings", "all"}
+        losses = [times[name][of] for name in times for of in ("law", "match", "uniform")]
+        assert 0 < min(losses) < max(losses) < 20
+        weights = times["all"]["answer"]["match"]
+        np.testing.assert_allclose(list(weights.values()), 1 / 3, atol=0.2)
+    assert found["1"]["all"]["uniform"] > found["2"]["all"]["uniform"], "longer runs are better"
+    again = run_here("decisions", "--resume", str(tmp_path / "run"), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "fresh models: " not in again.stderr
