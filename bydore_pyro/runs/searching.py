@@ -186,7 +186,15 @@ def _answered(
         with cost.part("check"):
             check = _checked(domains, sketch, measured[-1], rounds[-1], found, count)
     readings = search_readings(options, measured)
-    answer = answered(options, domains, targets, readings, plan, cost)
+    try:
+        answer = answered(options, domains, targets, readings, plan, cost)
+    except ValueError as error:  # what was measured is not lost for it
+        if options.goal.objective == "mean":
+            raise
+        tell(f"warning: {error}. The weights are for --objective mean; bydore ask takes another")
+        mean = dataclasses.replace(options.goal, objective="mean")
+        options = dataclasses.replace(options, goal=mean)
+        answer = answered(options, domains, targets, readings, plan, cost)
     record = matching_record(domains.names, rounds, found, drawn, check)
     vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
     metrics = dataclasses.replace(

@@ -136,3 +136,16 @@ def test_what_a_round_measured_is_sound_or_measured_again(
     shutil.rmtree(out / "measured-2")
     assert_same(whole[0], searched(options, out, resume=True))
     assert "the measurements are gone: beginning anew" in capsys.readouterr().err
+
+
+def test_what_cannot_be_promised_loses_nothing_that_was_measured(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No mixture with so much of `a` is as good as the baseline for `c`: known when all is done."""
+    promise = ("--objective", "none_worse", "--at_least", "a=.95", "--tolerance", "1e-6")
+    options = options_for(store, "--validation", "c", "--trials", "0", *promise)
+    found = searched(options, tmp_path / "run")
+    assert "warning: Expected bounds under which no target need be worse" in capsys.readouterr().err
+    assert is_finished(tmp_path / "run")
+    assert found.metrics.outlook.objective == "mean"
+    assert found.mixture.as_dict()["a"] >= 0.95 - 1e-6
