@@ -13,7 +13,7 @@ from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixtur
 
 __all__ = ["Best", "best_of"]
 
-DRAWS, MANY, DRAWS_OF_MANY = 400, 128, 20  # each is a programme of its own
+MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 20, 5000  # each is a programme of its own
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     if question.tokens is not None:
         law = carried(law, question.tokens)
     count = len(law.level)
-    some = torch.linspace(0, count - 1, DRAWS if len(question.names) <= MANY else DRAWS_OF_MANY)
+    drawn = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(question.names)))
+    some = torch.linspace(0, count - 1, drawn)
     places = some.long().unique()
     made = forecast.compositions
     each = replace(goal, composition=made[places] if made.dim() == 3 else made)

@@ -23,7 +23,7 @@ from bydore_pyro.utils import Number
 
 __all__ = ["ALL", "Curve", "Difference", "Expected", "Forecast", "RunLosses", "forecast_of"]
 
-DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200  # of the law; of more than so many domains
+MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
 POINTS = 25  # of a curve
 ALL, WORST = "all targets", "worst target"  # their mean by importance, where there are several
@@ -225,7 +225,7 @@ def forecast_of(
         ValueError: As `bydore_pyro.core.fit_law`.
     """
     law = fit_law(runs.tokens, runs.losses, runs.transfer)
-    draws = law.draws(DRAWS if len(names) <= MANY else DRAWS_OF_MANY, seed)
+    draws = law.draws(max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(names))), seed)
     count = len(draws.level)
     known = all(len(one) == 1 for one in targets.values())
     some = [one[0] if known else _spread(one, count) for one in targets.values()]

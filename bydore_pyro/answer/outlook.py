@@ -9,17 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer.best import MANY, Best
+from bydore_pyro.answer.best import Best
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.core import freedom, frontier, losses_of
+from bydore_pyro.core import Goal, LawDraws, freedom, frontier, losses_of
 from bydore_pyro.utils import Number
 
 __all__ = ["ANSWER", "Outlook", "outlook_of"]
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
-MOST_CURVES = 24
+MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
+FEW_DRAWS = 100  # for prices
+FRONTIER = {2: 11, 3: 6}  # points on an edge, by targets
 RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
 
 
@@ -93,19 +95,28 @@ def outlook_of(
         rows = zip(names, (RISE * prices).tolist(), strict=True)
         priced[bound] = {name: price for name, price in rows if name in bounded}
     free = {}
+    law, goal = _few(best)
     if len(names) <= MANY:
-        ends = freedom(best.law, best.goal, weights, RISE).tolist()
+        ends = freedom(law, goal, weights, RISE).tolist()
         free = {name: (low, high) for name, (low, high) in zip(names, ends, strict=True)}
     held = decision.probability if question.objective == "none_worse" else None
     line = {}
     if len(forecast.importance) in (2, 3):
-        columns = frontier(best.law, best.goal)[1].T.tolist()
+        columns = frontier(law, goal, FRONTIER[len(forecast.importance)])[1].T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
     worth = {}
     if question.run is not None and question.run.repeats(weights):
         worth = dict(zip(names, _worth_of_text(best, question.run, weights), strict=True))
     found = replace(found, worth_of_text=worth)
     return replace(found, frontier=line, freedom=free, none_worse=held, **priced)
+
+
+def _few(best: Best) -> tuple[LawDraws, Goal]:
+    """Returns a decision's law and goal with few draws: expectations are asked, not their tails."""
+    some = torch.linspace(0, len(best.law.level) - 1, FEW_DRAWS).long().unique()
+    made = best.goal.composition
+    made = made[some] if made is not None and made.dim() == 3 else made
+    return best.law[some], replace(best.goal, composition=made)
 
 
 def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
