@@ -102,7 +102,10 @@ def outlook_of(
     held = decision.probability if question.objective == "none_worse" else None
     line = {}
     if len(forecast.importance) in (2, 3):
-        columns = frontier(law, goal, FRONTIER[len(forecast.importance)])[1].T.tolist()
+        mixtures_on_it, _ = frontier(law, goal, FRONTIER[len(forecast.importance)])
+        made, effective = best.goal.composition, best.goal.effective
+        losses = losses_of(best.law, mixtures_on_it, composition=made, effective=effective).mean(0)
+        columns = (losses + forecast.levels.mean(0)).T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
     worth = {}
     if question.run is not None and question.run.repeats(weights):
