@@ -20,7 +20,7 @@ __all__ = ["ANSWER", "Outlook", "outlook_of"]
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
-FEW_DRAWS = 100  # for prices
+FEW_DRAWS = 200  # for prices
 FRONTIER = {2: 11, 3: 6}  # points on an edge, by targets
 RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
 

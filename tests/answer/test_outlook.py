@@ -67,7 +67,7 @@ def test_weights_are_as_free_as_a_hundredth_of_a_nat_allows() -> None:
             moved[place] = end
             rise = float(forecast.losses(moved[None])[..., 0].mean()) - least
             at_end = end in (0.0, 1.0)
-            assert rise <= 0.0115 if at_end else rise == pytest.approx(0.01, abs=1.5e-3)
+            assert rise <= 0.012 if at_end else rise == pytest.approx(0.01, abs=2e-3)
 
 
 def test_the_frontier_is_of_two_or_three_targets_with_their_levels() -> None:
