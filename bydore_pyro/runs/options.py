@@ -23,7 +23,7 @@ from bydore_pyro.data import (
 from bydore_pyro.measure import MatchingConfig
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
-from bydore_pyro.runs.goal import GoalConfig
+from bydore_pyro.runs.goal import KNOWN, GoalConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
@@ -297,7 +297,9 @@ class Options:
     def resolved(self) -> Self:
         """Returns options with absolute paths, with the steps that `tokens` or `checkpoint` imply;
         warns of options that have no effect."""
-        run, search = self.run.anywhere(), self.search
+        run, search, goal = self.run.anywhere(), self.search, self.goal
+        if goal.baseline not in KNOWN:
+            goal = dataclasses.replace(goal, baseline=_absolute(goal.baseline))
         if run.evidence == "linear":
             warn_idle(search, OF_MATCHING, "evidence linear")
         else:
@@ -311,7 +313,7 @@ class Options:
         elif run.tokens is not None:
             steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
             search = dataclasses.replace(search, steps=steps)
-        return dataclasses.replace(self, run=run, search=search)
+        return dataclasses.replace(self, run=run, search=search, goal=goal)
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Returns plain values, by part and name."""

@@ -70,6 +70,14 @@ def test_places_are_found_from_any_working_directory(
     run = options.resolved().run
     assert run.validation == ["code", f"{tmp_path}/t.jsonl=2"]
     assert run.checkpoint == f"{tmp_path}/model"
+    (tmp_path / "today.json").touch()
+    (tmp_path / "natural").touch()
+    for baseline, found in (
+        ("today.json", f"{tmp_path}/today.json"),
+        ("natural", "natural"),
+        ("published:doremi", "published:doremi"),
+    ):
+        assert parse("--baseline", baseline).resolved().goal.baseline == found
     monkeypatch.chdir(tmp_path / "x=y")
     (tmp_path / "x=y" / "t.jsonl").touch()
     assert RunConfig(validation=["t.jsonl"]).anywhere().validation == ["t.jsonl"]
