@@ -66,6 +66,7 @@ def _ask(run: Path, options: AskOptions) -> None:
     from bydore_pyro.runs import KNOWN, ask, plain
     from bydore_pyro.utils import RunFolder, tell
 
+    options.goal.warn_of_idle()
     for source in (options.ask.mixture, options.ask.against, options.goal.baseline):
         if source is not None and source not in KNOWN:
             mixture_from(source)  # refused before anything is measured

@@ -211,7 +211,8 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         prepare = f"bydore prepare --data {store}{''.join(rows)} --tokenizer {of} --out STORE"
         found.append(("All of the text as the tokens that trainings take", prepare))
         store = "STORE"
-    tokens = record.asked("run", "target_tokens") or "1B"
+    asked = record.asked("run", "target_tokens")
+    tokens = f"{asked:.15g}" if isinstance(asked, float) else asked or "1B"
     train = f"bydore train --mixture {run} --data {store} --model models/target-60m"
     found += [
         ("A target model trained on exactly these weights", f"{train} --tokens {tokens} --out DIR"),

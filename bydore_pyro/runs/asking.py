@@ -165,9 +165,10 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     whole = load_domains(options, config.add)
     kept = read_measurements(run, belongs_of(options, whole))
     if tuple(one.sha256 for one in kept) != record.measured:
+        other = len(kept) == len(record.measured)
         raise DataError(
             f"Expected the {len(record.measured)} measurements that the search made in {run}, "
-            f"found {len(kept)}, not all of them the same"
+            f"found {'changed ones' if other else f'{len(kept)} from measured-1 on'}"
         )
     readings = list(read_readings(run))
     names = _remaining(whole.names, config.drop)

@@ -12,7 +12,7 @@ from torch import Tensor
 from bydore_pyro.answer import Objective
 from bydore_pyro.data import Domains, check_needed, gathered
 from bydore_pyro.mixture import mixture_from
-from bydore_pyro.utils import Checked, DataError, option
+from bydore_pyro.utils import Checked, DataError, option, warn_idle
 
 __all__ = ["KNOWN", "GoalConfig", "baseline_name", "bounds_of", "references_of", "weights_of"]
 
@@ -53,6 +53,11 @@ class GoalConfig(Checked):
         super().__post_init__()
         shares_of(self.at_least)
         shares_of(self.at_most)
+
+    def warn_of_idle(self) -> None:
+        """Warns of options that this objective does not ask for."""
+        if self.objective != "none_worse":
+            warn_idle(self, ("tolerance", "probability"), f"objective {self.objective}")
 
 
 def shares_of(entries: Sequence[str]) -> dict[str, float]:

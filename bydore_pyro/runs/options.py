@@ -298,6 +298,7 @@ class Options:
         """Returns options with absolute paths, with the steps that `tokens` or `checkpoint` imply;
         warns of options that have no effect."""
         run, search, goal = self.run.anywhere(), self.search, self.goal
+        goal.warn_of_idle()
         if goal.baseline not in KNOWN:
             goal = dataclasses.replace(goal, baseline=_absolute(goal.baseline))
         if run.evidence == "linear":

@@ -120,7 +120,7 @@ def test_commands_are_quoted_and_whole(record: RunRecord, store: Path) -> None:
     of_shards = lines(run={"data": "dolma:a b"}, tokenizer={"tokenizer": "c d"})
     assert of_shards[1][5:8] == ["dolma:a b", "--tokenizer", "c d"]
     of_store = lines(run={"data": str(store), "target_tokens": 5e9})
-    assert of_store[1][5:10:2] == [str(store), "models/target-60m", "5000000000.0"]
+    assert of_store[1][5:10:2] == [str(store), "models/target-60m", "5000000000"]
     of_rows = lines(run={"data": "rows"}, rows={"text_column": "text", "domain_column": "a b"})
     assert of_rows[1][3:6] == ["rows", "--domain_column", "a b"]
 

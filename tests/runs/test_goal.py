@@ -35,6 +35,13 @@ def test_bounds_are_shares_by_name(three: Domains) -> None:
     assert bounds_of(GoalConfig(), three) == ({}, {})
 
 
+def test_a_tolerance_that_nothing_asks_for_is_told() -> None:
+    GoalConfig(objective="none_worse", tolerance=0.1).warn_of_idle()
+    GoalConfig().warn_of_idle()
+    with pytest.warns(UserWarning, match="tolerance has no effect with objective mean"):
+        GoalConfig(tolerance=0.1).warn_of_idle()
+
+
 @pytest.mark.parametrize("entry", ["a", "a=x", "=0.1", "a=1.1", "a=-0.1", "a=nan"])
 @pytest.mark.parametrize("option", ["at_least", "at_most"])
 def test_what_is_no_share_is_refused(entry: str, option: str) -> None:
