@@ -149,7 +149,10 @@ def answer_of(
     outlook = None
     if forecast is not None:
         weights = torch.tensor(mixture.weights).double()
-        outlook = outlook_of(forecast, question, weights, best)
+        decided = "law" if ways.keys() == {LAW} else "match" if tried is None else "trials"
+        found_by_law = best if decided == "law" else None
+        outlook = outlook_of(forecast, question, weights, found_by_law)
+        outlook = dataclasses.replace(outlook, decided=decided)
     return Answer(
         mixture=mixture.unpooled(question.pools),
         names=question.names,

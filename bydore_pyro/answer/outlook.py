@@ -33,6 +33,8 @@ class Outlook:
         tokens: Length of the runs that were read and are forecast.
         asked: Length of the run that the answer is for.
         objective: See `Question`.
+        decided: What chose the weights: "law"; "trials" or "match" where the domains do not cover
+            the target, so that the law hardly knows its loss; "" where they are given.
         importance: Of the targets, of sum 1.
         expected: Of the answer and of the references, by text; texts are the targets, every domain
             as ``domain NAME``, and the targets together.
@@ -46,6 +48,7 @@ class Outlook:
         curves: Of at most 24 domains: the law and the runs.
         worth_of_text: Where a run reads text again: the fall of the objective, nats per token, with
             a tenth more text of each domain.
+        tolerance: That `none_worse` allows, nats per token.
         none_worse: Probability that no target is worse than under the baseline by more than the
             tolerance; None with another objective.
     """
@@ -53,6 +56,7 @@ class Outlook:
     tokens: Number = 0.0
     asked: Number = 0.0
     objective: str = "mean"
+    decided: str = ""
     importance: Mapping[str, Number] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
@@ -62,6 +66,7 @@ class Outlook:
     frontier: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
     worth_of_text: Mapping[str, Number] = field(default_factory=dict)
+    tolerance: Number | None = None
     none_worse: Number | None = None
 
 
@@ -98,8 +103,10 @@ def outlook_of(
     law, goal = _few(best)
     if len(names) <= MANY:
         ends = freedom(law, goal, weights, RISE).tolist()
-        free = {name: (low, high) for name, (low, high) in zip(names, ends, strict=True)}
-    held = decision.probability if question.objective == "none_worse" else None
+        least, most = question.least_weights.tolist(), question.most_weights.tolist()
+        rows_of = zip(names, ends, least, most, strict=True)
+        free = {name: (max(low, a), min(high, b)) for name, (low, high), a, b in rows_of}
+    kept = question.objective == "none_worse"
     line = {}
     if len(forecast.importance) in (2, 3):
         mixtures_on_it, _ = frontier(law, goal, FRONTIER[len(forecast.importance)])
@@ -111,7 +118,14 @@ def outlook_of(
     if question.run is not None and question.run.repeats(weights):
         worth = dict(zip(names, _worth_of_text(best, question.run, weights), strict=True))
     found = replace(found, worth_of_text=worth)
-    return replace(found, frontier=line, freedom=free, none_worse=held, **priced)
+    return replace(
+        found,
+        frontier=line,
+        freedom=free,
+        none_worse=decision.probability if kept else None,
+        tolerance=question.tolerance if kept else None,
+        **priced,
+    )
 
 
 def _few(best: Best) -> tuple[LawDraws, Goal]:

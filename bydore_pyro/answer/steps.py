@@ -54,11 +54,14 @@ class TriedSteps:
     def note(self) -> str:
         """Returns in words what the trials found."""
         rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
-        results = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
+        results = ", ".join(
+            f"{'the law' if rho == LAW else f'{rho:g}'} {loss:.3f} ({p:.0%})"
+            for rho, loss, p in rows
+        )
         return (
-            f"Trial runs of {self.steps} steps weighed the lengths of the step. Their losses on "
-            "the target, in nats per token, by the length as a share of the match's, and the "
-            f"probability that it is the best: {results}."
+            f"Trial runs of {self.steps} steps decided. Their losses on the target, in nats per "
+            "token, of the mixture that the law finds or of a step, a share of the match's, and "
+            f"the probability that it is the best: {results}."
         )
 
 

@@ -29,6 +29,11 @@ COLUMNS = 5  # of panels
 OF_PANEL, OF_AXIS = 18, 30  # characters
 SELF, JUDGED = "this mixture", "the given mixture"
 LEAST_PRICE = 5e-5  # nats per token, that is shown
+UNKNOWN = "The domains do not cover the target, so that these losses on it are guesses. "
+WORDS = {
+    "trials": f"{UNKNOWN}Trial runs chose the mixture by the losses that they had.",
+    "match": f"{UNKNOWN}The mixture is the match's whole step; --trials 3 tries it and others.",
+}
 LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
 
@@ -86,6 +91,9 @@ def losses_words(outlook: Outlook) -> str | None:
 
 def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
     """Returns whether the mixture is better than each other one, on all targets together."""
+    if outlook.decided in WORDS:
+        question = "Does the law know what this mixture loses on the target?"
+        return [Verdict("careful", question, "Hardly", WORDS[outlook.decided])]
     found = []
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
@@ -101,7 +109,9 @@ def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
         found.append(Verdict(LEVELS[answer], question, answer, figures))
     if outlook.none_worse is not None:
         question, held = "Is no target worse than under the baseline?", percent(outlook.none_worse)
-        figures = f"By more than the tolerance none is in {held} of the draws."
+        figures = (
+            f"None is worse by more than {number(outlook.tolerance)} nats in {held} of the draws."
+        )
         found.append(Verdict("good", question, f"With probability {held}", figures))
     return found
 

@@ -124,7 +124,11 @@ class TrialPlan:
         losses: list[float] = []
         readings: list[Reading] = []
         while len(lengths) < self.count:
-            new = list(first[: self.count]) if not lengths else [next_length(lengths, losses)]
+            new = (
+                list(first[: self.count])
+                if not lengths
+                else [next_length([length or 1.0 for length in lengths], losses)]
+            )
             for length in new:
                 if length == LAW and by_law is not None:
                     weights = by_law

@@ -119,7 +119,7 @@ def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
     by_loss = sorted(tried, key=lambda one: one.loss)
     by_chance = sorted(tried, key=lambda one: -one.probability)
     assert by_loss[0].loss == by_chance[0].loss, "the lowest loss is the most probable"
-    told = f"{tried[0].length:g}: {tried[0].loss:.3f}"
+    told = f"the law {tried[0].loss:.3f}"
     assert told in found.mixture.notes[-1]
     assert len({str(one.weights) for one in tried}) > 1
     assert found.details.trials.steps == options.search.steps, "as long as a plain training"
