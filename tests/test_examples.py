@@ -41,9 +41,10 @@ def test_shares_of_topics_are_those_of_nuts() -> None:
     counts, words = topics.read_counts()
     assert len(words) == counts.shape[1] == topics.WORDS
     guide, both = topics.fit(counts, 200)
-    exact = topics.by_nuts(counts[:2], both.median(counts)["words"], 100)
-    found = guide.posterior(counts[:2]).mean
-    torch.testing.assert_close(found, exact.mean(0), atol=0.12, rtol=0)
+    exact = topics.by_nuts(counts[:4], both.median(counts)["words"], 100)
+    found = guide.posterior(counts[:4]).mean.detach()
+    # Of every section: the text is that of the pages, and one amortised guide serves them all.
+    assert float((found - exact.mean(0)).abs().mean()) < 0.08
 
 
 def test_shares_of_groups_are_those_of_nuts() -> None:
