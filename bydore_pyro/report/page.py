@@ -49,9 +49,9 @@ logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
 EXPERT = ("How it was learned", "What finding the weights cost", "How to use it")
 WEIGHTS = (
-    "Weights are shares of the training tokens; sums are those of all domains below a path, and of "
-    "the rest. Epochs: how often the run reads the domain's text. In pictures the mouse over a "
-    "point, bar, line or name shows its numbers."
+    "Weights are shares of the training tokens; rows of a path and of the rest are sums, in which "
+    "domains that have rows of their own count again. Epochs: how often the run reads the domain's "
+    "text. In pictures the mouse over a point, bar, line or name shows its numbers."
 )
 ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
