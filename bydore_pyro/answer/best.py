@@ -1,4 +1,4 @@
-"""The best mixture under a forecast: in expectation, of every draw, and what its bounds cost."""
+"""The best mixture under a forecast: in expectation, and of every draw."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ LEVEL = 0.94  # of the intervals
 POINTS = 25  # of a curve
 ALL, WORST = "all targets", "worst target"  # their mean by importance, where there are several
 # How far a run lies from the law differs by domain: of its variance so much is shared. On 56 runs
-# with the losses of 13 and 12 domains 0 was too narrow for targets that are made of several, and
-# their intervals held 94 to 99 % with this.
+# with the losses of 13 and 12 domains 0 was too narrow for targets that are made of several; with
+# this their intervals held 91 to 100 % (`experiments/law.py`).
 TOGETHER = 0.15
 # Nats per token: of the level of a target of which nothing is explained, at a mixture that has no
-# text in common with those of the runs.
+# text in common with those of the runs. A guess: no experiment has measured it.
 SCATTER = 0.3
 
 

@@ -90,9 +90,10 @@ class Goal:
         """Returns the baseline's weights ``(K,)``, of sum 1.
 
         Raises:
-            ValueError: When they are no weights of K domains.
+            ValueError: When there are none, or they are no weights of K domains.
         """
-        assert self.baseline is not None
+        if self.baseline is None:
+            raise ValueError("Expected a baseline, actual none")
         base = as_vector(self.baseline, domains, "baseline")
         sums = float(base.sum())
         if not (float(base.min()) >= 0 and abs(sums - 1) < 1e-4):
