@@ -7,6 +7,7 @@ for the order in which numbers are added.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable
 
@@ -21,6 +22,11 @@ __all__ = ["Parallel", "number_of_processes"]
 def number_of_processes() -> int:
     """Returns how many processes `torchrun` or `accelerate` started, 1 if neither did."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _leave() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 class Parallel:
@@ -41,6 +47,7 @@ class Parallel:
         if self.count > 1:
             self._accelerator = require("accelerate", "target").Accelerator(cpu=cpu)
             self.index = self._accelerator.process_index
+            atexit.register(_leave)  # without it, Gloo's threads abort some processes at their end
 
     def wait(self) -> None:
         """Returns when every process has come here."""
