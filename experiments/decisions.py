@@ -101,7 +101,7 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     config = AskConfig(
         validation=list(asked.validation),
         drop=list(asked.drop),
-        trials=3 if asked.drop else 0,
+        trials=4 if asked.drop else 0,
         target_tokens=None if tokens is None else Tokens(tokens),
     )
     name = "-".join([*asked.validation, *asked.drop]).replace("/", "-")

@@ -2,7 +2,7 @@
 
 Which length is best is not in the gradients; see `bydore_pyro.core.point`. A proxy is trained on
 the mixture of each length, and its loss on the target is evidence of the length. One of them is
-the mixture that the law of losses finds best: it takes the place of the whole step.
+the mixture that the law of losses finds best.
 """
 
 from __future__ import annotations

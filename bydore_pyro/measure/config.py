@@ -48,16 +48,16 @@ class MatchingConfig(Checked):
         least=0,
     )
     trials: int = option(
-        3,
+        4,
         "Matching: number of trial runs after the search, where the domains do not cover the "
-        "target. Fresh proxies train on the mixture that the law of losses finds best and on "
-        "mixtures of shorter and shorter steps; their losses on the target weigh these. 0 trains "
-        "none: then such a target gets the match's whole step.",
+        "target. Fresh proxies train on the mixture that the law of losses finds best, on the "
+        "match's and on those of shorter and shorter steps; their losses on the target weigh "
+        "these. 0 trains none: then such a target gets the match's whole step.",
         least=0,
         most=100,
     )
     trial_share: float = option(
-        0.4, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1
+        0.3, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1
     )
     batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
 

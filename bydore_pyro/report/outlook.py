@@ -32,7 +32,7 @@ LEAST_PRICE = 5e-5  # nats per token, that is shown
 UNKNOWN = "The domains do not cover the target, so that these losses on it are guesses. "
 WORDS = {
     "trials": f"{UNKNOWN}Trial runs chose the mixture by the losses that they had.",
-    "match": f"{UNKNOWN}The mixture is the match's whole step; --trials 3 tries it and others.",
+    "match": f"{UNKNOWN}The mixture is the match's whole step; --trials 4 tries it and others.",
 }
 LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 

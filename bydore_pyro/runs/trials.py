@@ -107,8 +107,7 @@ class TrialPlan:
             drawn: Its posterior.
             question: What the weights are for.
             cost: The counter.
-            by_law: The mixture ``(K,)`` that the law of losses finds best; tried instead of the
-                whole step.
+            by_law: The mixture ``(K,)`` that the law of losses finds best; tried first.
 
         Returns:
             What was tried, and what each proxy lost on every domain.
@@ -118,7 +117,7 @@ class TrialPlan:
             NonFiniteError: When a loss is NaN or infinite.
         """
         problem = dataclasses.replace(self.problem, cost=Cost())
-        first = FIRST if by_law is None else (LAW, *FIRST[1:])
+        first = FIRST if by_law is None else (LAW, *FIRST)
         lengths: list[float] = []
         mixtures: list[Mixture] = []
         losses: list[float] = []

@@ -15,7 +15,7 @@ def test_one_sequence_is_too_few_for_a_check() -> None:
 
 
 def test_each_round_follows_half_the_steps_of_the_next() -> None:
-    assert MatchingConfig().trial_steps == 160
+    assert MatchingConfig().trial_steps == 120
     assert MatchingConfig().measured_steps == (100, 200, 400)
     assert MatchingConfig(steps=4).measured_steps == (1, 2, 4)
     assert MatchingConfig(steps=9, rounds=1).measured_steps == (9,)

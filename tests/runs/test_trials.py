@@ -80,12 +80,12 @@ def searched(store: Path, out: Path, *more: str) -> Found:
 
 
 def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Path) -> None:
-    """The law's own mixture is tried in place of the whole step, within its bounds."""
+    """The law's own mixture is tried before the steps, all within its bounds."""
     found = searched(store, tmp_path / "run", *WITHHELD, "--at_least", "c=0.3")
     tried, forecast = found.answer.tried, found.answer.forecast
     assert tried is not None
     assert forecast is not None
-    assert tried.lengths == (LAW, 0.5)
+    assert tried.lengths == (LAW, 1.0)
     assert all(mixture.weights[1] >= 0.3 - 1e-6 for mixture in tried.mixtures)
     table = read_readings(tmp_path / "run")
     assert [one.of for one in table] == [
