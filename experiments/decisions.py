@@ -40,6 +40,7 @@ from bydore_pyro.utils import Checked, RunFolder, Tokens, option
 ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
 match, and train fresh models on them, as long as the search and longer."""
 JUDGED = 128  # sequences of a domain
+MIXTURES = ("law", "match", "uniform", "natural")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
         trials=4 if asked.drop else 0,
         target_tokens=None if tokens is None else Tokens(tokens),
     )
-    name = "-".join([*asked.validation, *asked.drop]).replace("/", "-")
+    parts = [*asked.validation, *asked.drop, asked.goal.objective]
+    name = "-".join(parts).replace("/", "-")
     found = ask(path, config, asked.goal, path / f"trials-{name}").answer
     matching, posterior = found.evidence
     match = candidate(matching, posterior, 1.0).tolist()
@@ -136,15 +138,17 @@ def one_seed(
         for name in options.decisions.questions:
             ask_it = partial(answer, path, QUESTIONS[name], tokens)
             answers[name] = folder.once(f"answers-{seed}-{times}/{name}.json", ask_it)
-        judged = {"uniform": dict.fromkeys(domains.names, 1.0), "natural": sizes}
-        judged |= {f"{n}: {of}": a[of] for n, a in answers.items() for of in ("law", "match")}
+        judged = {
+            f"{name}: {of}": weights
+            for name, one in answers.items()
+            for of, weights in mixtures_of(one, sizes, QUESTIONS[name].drop).items()
+        }
         longer = dataclasses.replace(problem, steps=times * problem.steps)
         runs = fresh_models(longer, judged, 1, f"seed {seed}: fresh models", JUDGED)
         losses = {label: dict(one.losses) for label, (one,) in runs.items()}
         found[str(times)] = {
             name: {
-                **{of: on(losses[f"{name}: {of}"], name) for of in ("law", "match")},
-                **{of: on(losses[of], name) for of in ("uniform", "natural")},
+                **{of: on(losses[f"{name}: {of}"], name) for of in MIXTURES},
                 "by_target": by_target(losses, name),
                 "answer": answers[name],
             }
@@ -152,6 +156,15 @@ def one_seed(
         }
     cost.add(problem.cost.report()["parts"])
     return found
+
+
+def mixtures_of(
+    found: Mapping[str, Any], sizes: Mapping[str, float], drop: tuple[str, ...]
+) -> dict[str, dict[str, float]]:
+    """Returns the mixtures that are judged, those of nobody's answer without what is withheld."""
+    kept = {name: size for name, size in sizes.items() if name not in drop}
+    others = {"uniform": dict.fromkeys(kept, 1.0), "natural": kept}
+    return {**{of: dict(found[of]) for of in ("law", "match")}, **others}
 
 
 def shares_of(name: str, domains: Mapping[str, float]) -> dict[str, float]:
@@ -171,7 +184,7 @@ def on(losses: Mapping[str, float], name: str) -> float:
 def by_target(losses: Mapping[str, Mapping[str, float]], name: str) -> dict[str, float]:
     """Returns by how much each target is worse under the law's mixture than under natural
     weights."""
-    law, natural = losses[f"{name}: law"], losses["natural"]
+    law, natural = losses[f"{name}: law"], losses[f"{name}: natural"]
     return {one: law[one] - natural[one] for one in shares_of(name, law)}
 
 

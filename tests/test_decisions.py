@@ -24,7 +24,7 @@ def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None
     assert decisions.on(losses, "planted") == pytest.approx(0.5 * 1 + 0.3 * 2 + 0.2 * 4)
     assert decisions.on(losses, "all") == pytest.approx(4.0)
     natural = {name: 1.5 * loss for name, loss in losses.items()}
-    apart = decisions.by_target({"planted: law": losses, "natural": natural}, "planted")
+    apart = decisions.by_target({"planted: law": losses, "planted: natural": natural}, "planted")
     assert apart == {"docstrings": -0.5, "c_headers": -1.0, "stubs": -2.0}
 
 
