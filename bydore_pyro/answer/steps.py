@@ -19,7 +19,9 @@ __all__ = ["FIRST", "LAW", "TriedSteps", "next_length"]
 
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
 LAW = 0.0  # in place of a length: the mixture that the law of losses finds best
-NOISE = 0.02  # nats: the standard deviation of a fresh proxy's loss, measured
+# Nats: the standard deviation of a proxy's loss over four seeds at a constant rate. Trials share a
+# seed; their differences still vary by 0.02 (like mixtures) to 0.12 (unlike ones).
+NOISE = 0.05
 CHOICES, SEED = 100_000, 0  # draws of the best length
 
 
@@ -32,12 +34,14 @@ class TriedSteps:
         lengths: Shares of the match's step, in (0, 1].
         mixtures: That were trained on.
         losses: On the target, nats per token.
+        noise: Standard deviation of one of these losses over the proxy's seeds, nats per token.
     """
 
     steps: int
     lengths: tuple[float, ...]
     mixtures: tuple[Mixture, ...]
     losses: tuple[float, ...]
+    noise: float = NOISE
 
     @cached_property
     def probabilities(self) -> tuple[float, ...]:
@@ -48,7 +52,7 @@ class TriedSteps:
         noise = np.random.default_rng(SEED).standard_normal((CHOICES, len(self.losses)))
         weights = [mixture.weights for mixture in self.mixtures]
         noise = noise[:, [weights.index(own) for own in weights]]
-        best = (np.array(self.losses) + NOISE * noise).argmin(1)
+        best = (np.array(self.losses) + self.noise * noise).argmin(1)
         return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
 
     def note(self) -> str:

@@ -65,12 +65,13 @@ MORE = (
     *("separator", "token_bytes"),
     *("checkpoint_every", "cluster", "proxy_runs", "prior", "predict", "maximize", "minimize"),
     *("domain_tokens", "single", "human", "regmix_proxies", "regmix_regression"),
-    *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
+    *("regmix_kl", "regmix_draws", "d_optimal_runs", "mde_proxies", "unimax_epochs"),
 )
 
 IDLE = ("data", "domains", "proxy")  # beside --runs
 SMALL = {
     "regmix_proxies": 4,
+    "d_optimal_runs": 4,
     "mde_proxies": 3,
     "mde_candidates": 200,
     "regmix_draws": 500,

@@ -1,4 +1,6 @@
 from .autoscale import fit_autoscale as fit_autoscale
+from .d_optimal import DOptimalConfig as DOptimalConfig
+from .d_optimal import fit_d_optimal as fit_d_optimal
 from .doremi import fit_doremi as fit_doremi
 from .doremi import raised_weights as raised_weights
 from .fastmix import FastMixConfig as FastMixConfig

@@ -10,12 +10,14 @@ from pathlib import Path
 from bydore_pyro.data import Domains
 from bydore_pyro.measure import READ, Problem
 from bydore_pyro.methods import (
+    DOptimalConfig,
     FastMixConfig,
     Fit,
     FixedConfig,
     MDEConfig,
     RegMixConfig,
     fit_autoscale,
+    fit_d_optimal,
     fit_doremi,
     fit_fastmix,
     fit_human,
@@ -46,7 +48,7 @@ __all__ = [
 
 SEARCH_SHARE = 0.65  # of ByDoRe's budget is for the search where trials are paid from it too
 #: Methods whose proxies can repeat text as the run will.
-REPEATING = ("regmix", "autoscale", "mde", "mixmin", "bydore")
+REPEATING = ("regmix", "d_optimal", "autoscale", "mde", "mixmin", "bydore")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,7 @@ class MethodOptions(Options):
     budget: BudgetConfig
     fixed: FixedConfig
     regmix: RegMixConfig
+    design: DOptimalConfig
     mde: MDEConfig
     fastmix: FastMixConfig
 
@@ -178,6 +181,7 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "single": lambda problem, options, folder: fit_single(problem, options.fixed),
     "doremi": lambda problem, options, folder: fit_doremi(problem),
     "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
+    "d_optimal": lambda problem, options, folder: fit_d_optimal(problem, options.design),
     "autoscale": lambda problem, options, folder: fit_autoscale(problem),
     "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
     "mixmin": lambda problem, options, folder: fit_mixmin(problem),

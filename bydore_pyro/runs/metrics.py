@@ -190,7 +190,7 @@ def trial_record(tried: TriedSteps | None) -> TrialRecord:
         Trial(length=rho, loss=loss, probability=p, weights=mixture.as_dict())
         for rho, loss, p, mixture in rows
     ]
-    return TrialRecord(steps=tried.steps, tried=tuple(found))
+    return TrialRecord(steps=tried.steps, noise=tried.noise, tried=tuple(found))
 
 
 def _by_name(names: Sequence[str], values: Any) -> dict[str, float]:

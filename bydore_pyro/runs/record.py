@@ -136,9 +136,11 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """The trial runs of a search, each of so many steps."""
+    """The trial runs of a search, each of so many steps, and the standard deviation of one's loss
+    over seeds, in nats per token, which the probabilities presume."""
 
     steps: Number | None = None
+    noise: Number | None = None
     tried: tuple[Trial, ...] = ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -11,9 +13,11 @@ from bydore_pyro.answer.steps import FIRST, NOISE, next_length
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
-def test_of_two_lengths_the_better_is_so_by_a_known_probability(gap: float) -> None:
-    first, second = trials_of(5.0, 5.0 + gap).probabilities
-    assert first == pytest.approx(norm.cdf(gap / (NOISE * 2**0.5)), abs=0.01)
+@pytest.mark.parametrize("noise", [0.01, NOISE])
+def test_of_two_lengths_the_better_is_so_by_a_known_probability(gap: float, noise: float) -> None:
+    tried = dataclasses.replace(trials_of(5.0, 5.0 + gap), noise=noise)
+    first, second = tried.probabilities
+    assert first == pytest.approx(norm.cdf(gap / (noise * 2**0.5)), abs=0.01)
     assert first + second == pytest.approx(1)
 
 

@@ -297,7 +297,7 @@ def test_mistakes_with_tables_leave_nothing(
         (["--method", "mde", "--smoke", "--budget", "0.1"], "Expected a budget of at least"),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
-         "trains proxies here (regmix, autoscale, mde, mixmin, bydore), found 'do"),
+         "trains proxies here (regmix, d_optimal, autoscale, mde, mixmin, bydore), found 'do"),
     ],
 )  # fmt: skip
 def test_mistakes(

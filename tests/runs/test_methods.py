@@ -51,7 +51,7 @@ def test_every_method_finds_a_mixture_within_the_budget(
         assert found.trajectory.shape[1] == 3
 
 
-TRAINED = ("doremi", "regmix", "autoscale", "mde", "mixmin", "fastmix", "bydore")
+TRAINED = ("doremi", "regmix", "d_optimal", "autoscale", "mde", "mixmin", "fastmix", "bydore")
 
 
 @pytest.mark.parametrize("method", TRAINED)
