@@ -184,12 +184,12 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     with cost.part("gradients"):
         rounds = _rounds(options, everything, domains, kept, anew, cost)
     with cost.part("guide"):
-        targets = targets_of(options, domains, rounds)
+        targets = targets_of(options, domains, rounds, measured=everything.names)
     plan = trial_plan(options, domains, out / "trials")
     answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
     metrics = dataclasses.replace(
         common_metrics(options, domains, answer, cost),
-        matching=matching_record(names, rounds, targets.found, targets.drawn),
+        matching=matching_record(names, targets.rounds, targets.found, targets.drawn),
         trials=trial_record(answer.tried),
         targets=target_records(names, targets),
         measured_anew=anew,
@@ -236,19 +236,17 @@ def _rounds(
     cost: Cost,
 ) -> list[TargetMeasurement]:
     """Reads the targets, and measures unknown domains, where the search measured; returns the
-    evidence of the domains that are asked for."""
+    evidence of all of them."""
     from tqdm import tqdm
 
     model = language_model(options, asked.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy, cost)
     sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
     each = options.search.sequences_of_round(everything.num_domains)
-    places = [everything.names.index(name) for name in asked.names]
     rounds = []
     for one in tqdm(kept, unit="round", desc="targets"):
         set_parameters(proxy, one)
         known = {name: sample for name, sample in one.samples.items() if name not in anew}
         own = measure(sketch, everything, each, one.step, known)
-        target = read_target(sketch, own, asked, each=not options.run.validates_all)
-        rounds.append(target.restricted(places))
+        rounds.append(read_target(sketch, own, asked, each=not options.run.validates_all))
     return rounds

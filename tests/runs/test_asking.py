@@ -97,6 +97,9 @@ def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:
     two = asked_of(measured_run, tmp_path, validation=["all"], drop=["c"])
     assert two.domains.names == ("a", "b")
     assert two.answer.outlook.importance == {"a": 0.5, "b": 0.5}
+    known, length = two.answer.forecast.known, whole.answer.forecast.length
+    assert known.tokens.shape == (2, 3), "what the runs have read of the third counts"
+    assert two.answer.forecast.length == length
     matched = two.answer.evidence[0]
     assert matched.unexplained < 0.2, "nothing of the domain that was dropped is in it"
 
