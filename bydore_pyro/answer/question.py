@@ -81,6 +81,7 @@ class Question:
         probability: `none_worse`: that no target loses more.
         baseline: `none_worse`: one of `references`.
         references: Weights ``(K,)`` that the answer is compared with, by name.
+        notes: What users of the weights should know of the text, in sentences.
     """
 
     names: tuple[str, ...]
@@ -96,6 +97,7 @@ class Question:
     probability: float = 0.9
     baseline: str = "natural"
     references: Mapping[str, Tensor] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def least_weights(self) -> Tensor:

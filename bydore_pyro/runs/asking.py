@@ -28,13 +28,13 @@ from bydore_pyro.measure import (
 )
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
+from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import (
     belongs_of,
     domains_of,
     hashes_of,
     language_model,
     load_domains,
-    tell_of_few_documents,
 )
 from bydore_pyro.runs.goal import GoalConfig
 from bydore_pyro.runs.metrics import (
@@ -177,7 +177,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     own = dataclasses.replace(options.run, domains=names)
     options = dataclasses.replace(options, run=own)
     domains = domains_of(options, whole.corpus, options.run.seed, measured=count)
-    tell_of_few_documents(domains)
+    tell_cautions(options, domains)
     texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
     cost = Cost()

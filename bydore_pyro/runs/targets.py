@@ -82,8 +82,17 @@ def targets_of(
     if not options.run.validates_all:
         parts = [one.parts or {names[0]: one} for one in rounds]
         losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
-    parts = (rounds, found, drawn, compositions, importance, losses, unexplained)
-    return Targets(*parts, (*domains.names, *others), transfer)
+    return Targets(
+        rounds=rounds,
+        found=found,
+        drawn=drawn,
+        compositions=compositions,
+        importance=importance,
+        losses=losses,
+        unexplained=unexplained,
+        measured=(*domains.names, *others),
+        transfer=transfer,
+    )
 
 
 def search_readings(options: Options, measured: Sequence[Measurement]) -> list[Reading]:
