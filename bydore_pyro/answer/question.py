@@ -102,10 +102,10 @@ class Question:
     @property
     def least_weights(self) -> Tensor:
         """The smallest weight of each domain ``(K,)``."""
-        return torch.tensor([self.least.get(name, 0.0) for name in self.names]).double()
+        return torch.tensor([self.least.get(n, 0.0) for n in self.names], dtype=torch.double)
 
     @property
     def most_weights(self) -> Tensor:
         """The largest weight of each domain ``(K,)``, at most 1."""
         most = self.most or {}
-        return torch.tensor([min(1.0, most.get(name, 1.0)) for name in self.names]).double()
+        return torch.tensor([min(1.0, most.get(n, 1.0)) for n in self.names], dtype=torch.double)

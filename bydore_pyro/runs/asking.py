@@ -13,10 +13,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_type_hints
+from typing import Self, get_type_hints
 
-from bydore_pyro.answer import Answer, Question
-from bydore_pyro.data import Domains, selected
+import torch
+from torch import Tensor
+
+from bydore_pyro.answer import Answer, Outlook, Question, outlook_of
+from bydore_pyro.data import Domains, gathered, selected
 from bydore_pyro.measure import (
     Measurement,
     TargetMeasurement,
@@ -36,17 +39,17 @@ from bydore_pyro.runs.domains import (
     language_model,
     load_domains,
 )
-from bydore_pyro.runs.goal import GoalConfig
+from bydore_pyro.runs.goal import GoalConfig, weights_of
 from bydore_pyro.runs.metrics import (
     common_metrics,
     matching_record,
     target_records,
     trial_record,
 )
-from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
 from bydore_pyro.runs.record import Metrics, read_as
 from bydore_pyro.runs.run import is_finished, question_of
-from bydore_pyro.runs.targets import targets_of
+from bydore_pyro.runs.targets import forecasts, targets_of
 from bydore_pyro.runs.trials import answered, trial_plan
 from bydore_pyro.utils import Checked, DataError, RunFolderError, Tokens, option, options_of
 
@@ -113,6 +116,17 @@ class AskConfig(Checked):
         if self.against is not None and self.mixture is None:
             raise ValueError("Expected --mixture with --against, found none")
 
+    def anywhere(self) -> Self:
+        """Returns a question whose files and folders are found from any working directory."""
+        return dataclasses.replace(
+            self,
+            validation=targets_anywhere(self.validation),
+            add=[absolute(place) for place in self.add],
+            mixture=self.mixture and mixture_anywhere(self.mixture),
+            against=self.against and mixture_anywhere(self.against),
+            data=self.data and absolute(self.data),
+        )
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -124,6 +138,7 @@ class Asked:
         question: What was asked of the mixture.
         answer: The answer.
         metrics: Its record.
+        judged: The losses of the mixture that was asked about; None without one.
     """
 
     options: Options
@@ -131,6 +146,7 @@ class Asked:
     question: Question
     answer: Answer
     metrics: Metrics
+    judged: Outlook | None = None
 
     @property
     def anew(self) -> tuple[str, ...]:
@@ -151,6 +167,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         DataError: When the folder is no search's that kept its measurements, or see
             `load_domains`.
         RunFolderError: When the search has not ended.
+        ValueError: When no mixture meets the bounds under the forecast.
     """
     options = _options_of_run(run, config, goal)
     require_finished(run)
@@ -180,6 +197,14 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     tell_cautions(options, domains)
     texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    question = question_of(options, domains)  # refused, as the mixtures, before anything is read
+    sources = [one for one in (config.mixture, config.against) if one is not None]
+    given = [weights_of(source, domains) for source in sources]
+    if given and (anew or not forecasts(names, readings)):
+        raise DataError(
+            "Expected a search that read the losses of all these domains twice or more, for a "
+            "forecast of --mixture, found none"
+        )
     cost = Cost()
     with cost.part("gradients"):
         rounds = _rounds(options, everything, domains, kept, anew, cost)
@@ -194,7 +219,22 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         targets=target_records(names, targets),
         measured_anew=anew,
     )
-    return Asked(options, domains, question_of(options, domains), answer, metrics)
+    judged = _judged(config, given, question, answer, domains) if given else None
+    return Asked(options, domains, question, answer, metrics, judged)
+
+
+def _judged(
+    config: AskConfig, given: Sequence[Tensor], question: Question, answer: Answer, domains: Domains
+) -> Outlook | None:
+    """Returns the losses of the given mixture, beside those of the other, or of the answer."""
+    if answer.forecast is None:
+        return None
+    if config.against is not None:
+        other = {config.against: given[-1]}
+    else:
+        weights = gathered(answer.mixture.as_dict(), domains.pools)
+        other = {"the answer": torch.tensor([weights[name] for name in domains.names]).double()}
+    return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
 
 
 def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
@@ -214,7 +254,8 @@ def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
         max_epochs=config.max_epochs,
         validation_sequences=config.validation_sequences or 256,
         data=config.data or options.run.data,
-    )
+    ).anywhere()
+    goal = dataclasses.replace(goal, baseline=mixture_anywhere(goal.baseline))
     search = dataclasses.replace(options.search, trials=config.trials)
     return dataclasses.replace(options, run=own, search=search, goal=goal)
 

@@ -14,7 +14,7 @@ from bydore_pyro.data import Domains
 from bydore_pyro.measure import Measurement, Reading, TargetMeasurement
 from bydore_pyro.runs.options import Options
 
-__all__ = ["Targets", "forecast_for", "search_readings", "targets_of"]
+__all__ = ["Targets", "forecast_for", "forecasts", "search_readings", "targets_of"]
 
 FEWEST = 2  # readings that a law is fitted to
 
@@ -106,6 +106,14 @@ def search_readings(options: Options, measured: Sequence[Measurement]) -> list[R
     return readings
 
 
+def forecasts(names: Sequence[str], readings: Sequence[Reading]) -> bool:
+    """Whether a law can be fitted to readings of the domains (see `forecast_for`)."""
+    known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
+    if len(readings) < FEWEST or not known:
+        return False
+    return all(len({one.losses[name] for one in readings}) > 1 for name in names)
+
+
 def forecast_for(
     domains: Domains, targets: Targets, readings: Sequence[Reading], seed: int
 ) -> Forecast | None:
@@ -116,16 +124,13 @@ def forecast_for(
     to be trained on counts too.
     """
     names = domains.names
-    known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
-    if len(readings) < FEWEST or not known:
+    if not forecasts(names, readings):
         return None
     trained = [n for n in targets.measured if all(n in one.tokens for one in readings)]
-    read = [n for n in trained if all(n in one.losses for one in readings)]
+    read = [n for n in trained if forecasts([n], readings)]
     trained = [*read, *(name for name in trained if name not in read)]
     places = [targets.measured.index(name) for name in trained]
     losses = torch.tensor([[one.losses[name] for name in read] for one in readings]).double()
-    if (losses == losses[0]).all(0).any():
-        return None
     of_targets = targets.losses
     if not of_targets.shape[1]:
         of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])

@@ -137,6 +137,25 @@ def test_bounds_that_no_mixture_meets_and_other_baselines_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_question_is_refused_before_anything_is_read(
+    measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Domains are dropped, so that a mixture of all of them is none of these."""
+    monkeypatch.setattr("bydore_pyro.runs.asking._rounds", None)
+    all_three = tmp_path / "all.json"
+    all_three.write_text('{"a": 0.5, "b": 0.2, "c": 0.3}')
+    monkeypatch.chdir(tmp_path)
+    assert AskConfig(mixture="all.json").anywhere().mixture == str(all_three)
+    assert AskConfig(mixture="uniform").anywhere().mixture == "uniform"
+    for given, goal in (
+        ({"mixture": "all.json"}, MEAN),
+        ({"mixture": "uniform", "against": "all.json"}, MEAN),
+        ({}, GoalConfig(baseline="all.json")),
+    ):
+        with pytest.raises(DataError, match="found 'c' in"):
+            asked_of(measured_run, tmp_path / "out", goal, drop=["c"], **given)
+
+
 def test_a_table_that_was_changed_is_refused(measured_run: Path, tmp_path: Path) -> None:
     run = shutil.copytree(measured_run, tmp_path / "run")
     text = (run / "losses.json").read_text()
