@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,7 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
             tokenizer=question.tokenizer,
             data_sha256=question.data_sha256,
         )
+    mixture = dataclasses.replace(mixture, notes=question.notes)
     mixture = mixture if question.most is None else mixture.capped(question.most)
     return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
 

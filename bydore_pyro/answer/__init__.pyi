@@ -17,6 +17,7 @@ from .forecast import Forecast as Forecast
 from .forecast import RunLosses as RunLosses
 from .forecast import forecast_of as forecast_of
 from .outlook import ANSWER as ANSWER
+from .outlook import Bound as Bound
 from .outlook import Outlook as Outlook
 from .outlook import outlook_of as outlook_of
 from .plots import PALETTE as PALETTE

@@ -131,7 +131,8 @@ def answer_of(
     sites, centre = _for_run(found, drawn, question, ways, best)
     mixture = mixture_of_draws(sites["w"].flatten(0, 1), centre, question)
     run = question.run
-    notes = [run.note()] if run is not None and run.repeats(centre) else []
+    notes = [*question.notes]
+    notes += [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
     if found.unexplained >= HARDLY:
         notes.insert(

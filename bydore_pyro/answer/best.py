@@ -44,7 +44,7 @@ def best_of(forecast: Forecast, question: Question) -> Best:
         ValueError: When no mixture meets the bounds, or none is as good as the baseline.
     """
     goal = goal_of(forecast, question)
-    law = forecast.draws
+    law = forecast.law
     if question.tokens is not None:
         law = carried(law, question.tokens)
     count = len(law.level)

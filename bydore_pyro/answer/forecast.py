@@ -17,11 +17,21 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from bydore_pyro.core import LawDraws, fit_law, law_losses, losses_of
 from bydore_pyro.utils import Number
 
-__all__ = ["ALL", "Curve", "Difference", "Expected", "Forecast", "RunLosses", "forecast_of"]
+__all__ = [
+    "ALL",
+    "LEVEL",
+    "Curve",
+    "Difference",
+    "Expected",
+    "Forecast",
+    "RunLosses",
+    "forecast_of",
+]
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
@@ -79,12 +89,12 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class RunLosses:
-    """Losses of R runs, or moments of runs.
+    """Losses of R runs, or moments of runs, on K domains and others that they trained on too.
 
     Attributes:
-        tokens: That they trained on ``(R, K)``.
-        losses: On held-out text of the same domains ``(R, K)``, nats per token.
-        transfer: Cross products of the domains' gradients ``(K, K)``.
+        tokens: That they trained on ``(R, K + others)``; the K domains stand first.
+        losses: On held-out text of the first T >= K of these ``(R, T)``, nats per token.
+        transfer: Cross products of their gradients ``(T, K + others)``.
         of_targets: On the targets, of the first R' <= R runs ``(R', Q)``.
     """
 
@@ -101,7 +111,7 @@ class Forecast:
     Attributes:
         names: The domains.
         importance: Of each target, by name; of sum 1.
-        draws: S draws of the law.
+        draws: S draws of the law, of all domains that the runs trained on; the K stand first.
         compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
         levels: Of the targets, above what they are made of ``(S, Q)``, nats per token.
         scatter: Standard deviation of a level away from the runs ``(Q,)``.
@@ -123,15 +133,21 @@ class Forecast:
         """Of the runs that are forecast, in tokens."""
         return self.draws.runs.length
 
+    @property
+    def law(self) -> LawDraws:
+        """The law of the K domains, for runs that train on no others."""
+        return self.draws.among(len(self.names))
+
     def losses(self, mixtures: Tensor) -> Tensor:
         """Returns draws of expected losses of mixtures ``(M, K)``, on targets and then domains
         ``(S, M, Q + K)``; last, where there are several targets, on all or the worst of them."""
-        domains = losses_of(self.draws, mixtures)
+        domains = losses_of(self.law, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         generator = torch.Generator().manual_seed(1)
         tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
         trained = tokens / tokens.sum(1, keepdim=True)
-        away = (mixtures[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
+        whole = pad(mixtures, (0, trained.shape[1] - len(self.names)))
+        away = (whole[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
         noise = torch.randn(self.levels.shape, generator=generator).double()
         targets = targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None]
         found = [targets, domains]
@@ -170,7 +186,8 @@ class Forecast:
     def curves(self) -> dict[str, Curve]:
         """Returns the law of each domain's loss, over the range of the runs and twice beyond."""
         draws, known = self.draws, self.known
-        equal = known.tokens.sum(1).max() * torch.ones_like(known.tokens[:1]) / len(self.names)
+        length, all_domains = known.tokens.sum(1).max(), known.tokens.shape[1]
+        equal = (length / all_domains).expand(1, all_domains)
         unit = draws.ratio(draws.runs.amounts_of(equal)).mean((0, 1))  # (K,)
         ratio = draws.ratio(draws.runs.amounts_of(known.tokens)).mean(0)  # (R, K)
         steps = torch.linspace(0, 1, POINTS).double()[:, None]
@@ -191,7 +208,7 @@ class Forecast:
 
     def _misfit(self) -> Tensor:
         """Draws of how far one run's losses lie from the law ``(S, texts)``."""
-        own, made = self.draws.noise, self.compositions  # (S, K), (S, Q, K)
+        own, made = self.law.noise, self.compositions  # (S, K), (S, Q, K)
         if len(self.importance) > 1:
             made = torch.cat([made, (self._shares @ made)[..., None, :]], -2)
         sums = (made @ own[..., None]).squeeze(-1).square()
@@ -224,14 +241,15 @@ def forecast_of(
     Raises:
         ValueError: As `bydore_pyro.core.fit_law`.
     """
-    law = fit_law(runs.tokens, runs.losses, runs.transfer)
+    law = fit_law(runs.tokens, runs.losses, runs.transfer, range(runs.losses.shape[1]))
     draws = law.draws(max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(names))), seed)
     count = len(draws.level)
     known = all(len(one) == 1 for one in targets.values())
     some = [one[0] if known else _spread(one, count) for one in targets.values()]
     compositions = torch.stack(some, 0 if known else 1)
     own = runs.of_targets
-    composed = draws.losses(runs.tokens[: len(own)]) @ compositions.mT  # (S, R', Q)
+    read = draws.losses(runs.tokens[: len(own)])[..., : len(names)]
+    composed = read @ compositions.mT  # (S, R', Q)
     total = sum(importance.values())
     return Forecast(
         names=tuple(names),

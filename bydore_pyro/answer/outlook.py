@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from bydore_pyro.answer.best import Best
-from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast
+from bydore_pyro.answer.forecast import LEVEL, Curve, Difference, Expected, Forecast
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.core import Goal, LawDraws, freedom, frontier, losses_of
+from bydore_pyro.core import (
+    Goal,
+    LawDraws,
+    best_mixture,
+    freedom,
+    frontier,
+    losses_of,
+)
 from bydore_pyro.utils import Number
 
-__all__ = ["ANSWER", "Outlook", "outlook_of"]
+__all__ = ["ANSWER", "Bound", "Outlook", "outlook_of"]
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
-FEW_DRAWS = 200  # for prices
+FEW_DRAWS, OF_A_CHANCE = 200, 100  # for prices; those of `none_worse` take seconds
+BINDS, MOST_BOUNDS = 5e-5, 8  # nats per token for 0.01 of weight; the dearest are priced
 FRONTIER = {2: 11, 3: 6}  # points on an edge, by targets
 RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A bound of a weight that holds the answer back, and what it costs, in nats per token.
+
+    Attributes:
+        domain: Whose weight it bounds; "" of all bounds together.
+        side: "at least" or "at most".
+        weight: The bound.
+        costs: Of the best mixture the objective with it less that without it; the interval is that
+            of draws of the law, not of single runs.
+        of_more: By how much the objective rises for 0.01 more of a lower bound, or falls for 0.01
+            more of an upper one.
+    """
+
+    domain: str
+    side: str = ""
+    weight: Number | None = None
+    costs: Expected
+    of_more: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +69,8 @@ class Outlook:
         differences: Of the answer less each reference, by text.
         freedom: The least and the largest weight of each domain, the others in proportion, with
             which the objective rises by 0.01 nats per token at most.
-        price_at_least: Of each lower bound: the rise of the objective for 0.01 of weight more.
-        price_at_most: Of each upper bound: its fall for 0.01 of weight more.
+        bounds: What those cost that hold the answer back, the eight dearest first; of several, all
+            of them together last.
         frontier: Of two or three targets: the losses of mixtures that are best for some importances
             of them, target by target, as a column each.
         curves: Of at most 24 domains: the law and the runs.
@@ -61,8 +89,7 @@ class Outlook:
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
     freedom: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
-    price_at_least: Mapping[str, Number] = field(default_factory=dict)
-    price_at_most: Mapping[str, Number] = field(default_factory=dict)
+    bounds: tuple[Bound, ...] = ()
     frontier: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
     worth_of_text: Mapping[str, Number] = field(default_factory=dict)
@@ -92,13 +119,6 @@ def outlook_of(
     if best is None:
         return found
     decision = best.decision
-    priced: dict[str, Any] = {}
-    for bound, prices, bounded in (
-        ("price_at_least", decision.price_at_least, question.least),
-        ("price_at_most", decision.price_at_most, question.most or {}),
-    ):
-        rows = zip(names, (RISE * prices).tolist(), strict=True)
-        priced[bound] = {name: price for name, price in rows if name in bounded}
     free = {}
     law, goal = _few(best)
     if len(names) <= MANY:
@@ -124,13 +144,50 @@ def outlook_of(
         freedom=free,
         none_worse=decision.probability if kept else None,
         tolerance=question.tolerance if kept else None,
-        **priced,
+        bounds=_bounds(best, question, forecast.levels),
     )
 
 
-def _few(best: Best) -> tuple[LawDraws, Goal]:
+def _bounds(best: Best, question: Question, levels: Tensor) -> tuple[Bound, ...]:
+    """Returns what bounds cost: the same question is answered again without them."""
+    decision = best.decision
+    found: list[tuple[float, int, float, str]] = []
+    for side, bounds, prices in (
+        ("at least", question.least_weights, decision.price_at_least),
+        ("at most", question.most_weights, decision.price_at_most),
+    ):
+        asked = bounds > 0 if side == "at least" else bounds < 1
+        rows = zip((RISE * prices).tolist(), range(len(bounds)), bounds.tolist(), strict=True)
+        found += [(*row, side) for row in rows if asked[row[1]] and row[0] > BINDS]
+    few = _few(best, OF_A_CHANCE if question.objective == "none_worse" else FEW_DRAWS)
+
+    def costs(gone: Sequence[tuple[float, int, float, str]]) -> Expected:
+        least, most = question.least_weights, question.most_weights
+        for _, place, _, side in gone:
+            (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
+        other = best_mixture(few[0], replace(few[1], at_least=least, at_most=most)).weights
+        both = torch.stack([decision.weights, other])
+        made, effective = best.goal.composition, best.goal.effective
+        losses = losses_of(best.law, both, None, made, effective) + levels[:, None]  # (S, 2, Q)
+        aim = losses @ best.goal.importance_of(losses.shape[-1])
+        aim = losses.amax(-1) if question.objective == "worst" else aim
+        rise, outside = aim[:, 0] - aim[:, 1], (1 - LEVEL) / 2
+        low, high = torch.quantile(rise, torch.tensor([outside, 1 - outside]).double()).tolist()
+        return Expected(loss=float(rise.mean()), low=low, high=high)
+
+    priced = []
+    for row in sorted(found, reverse=True)[:MOST_BOUNDS]:
+        price, k, weight, side = row
+        one = Bound(domain=question.names[k], side=side, weight=weight, costs=costs([row]))
+        priced.append(replace(one, of_more=price))
+    if len(found) > 1:
+        priced.append(Bound(domain="", costs=costs(found)))
+    return tuple(priced)
+
+
+def _few(best: Best, count: int = FEW_DRAWS) -> tuple[LawDraws, Goal]:
     """Returns a decision's law and goal with few draws: expectations are asked, not their tails."""
-    some = torch.linspace(0, len(best.law.level) - 1, FEW_DRAWS).long().unique()
+    some = torch.linspace(0, len(best.law.level) - 1, count).long().unique()
     made = best.goal.composition
     made = made[some] if made is not None and made.dim() == 3 else made
     return best.law[some], replace(best.goal, composition=made)

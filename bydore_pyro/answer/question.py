@@ -81,6 +81,7 @@ class Question:
         probability: `none_worse`: that no target loses more.
         baseline: `none_worse`: one of `references`.
         references: Weights ``(K,)`` that the answer is compared with, by name.
+        notes: What users of the weights should know of the text, in sentences.
     """
 
     names: tuple[str, ...]
@@ -96,14 +97,15 @@ class Question:
     probability: float = 0.9
     baseline: str = "natural"
     references: Mapping[str, Tensor] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def least_weights(self) -> Tensor:
         """The smallest weight of each domain ``(K,)``."""
-        return torch.tensor([self.least.get(name, 0.0) for name in self.names]).double()
+        return torch.tensor([self.least.get(n, 0.0) for n in self.names], dtype=torch.double)
 
     @property
     def most_weights(self) -> Tensor:
         """The largest weight of each domain ``(K,)``, at most 1."""
         most = self.most or {}
-        return torch.tensor([min(1.0, most.get(name, 1.0)) for name in self.names]).double()
+        return torch.tensor([min(1.0, most.get(n, 1.0)) for n in self.names], dtype=torch.double)

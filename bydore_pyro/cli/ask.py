@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bydore_pyro.runs import AskConfig, GoalConfig
 from bydore_pyro.utils import (
@@ -15,10 +14,6 @@ from bydore_pyro.utils import (
     parse_options,
     with_subject,
 )
-
-if TYPE_CHECKING:
-    from bydore_pyro.answer import Outlook
-    from bydore_pyro.runs import Asked
 
 __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 
@@ -72,45 +67,13 @@ def _ask(run: Path, options: AskOptions) -> None:
             mixture_from(source)  # refused before anything is measured
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
     asked = ask(run, options.ask, options.goal, folder.path)
-    judged = _judged(asked, options.ask)
-    given = {"ask": dataclasses.asdict(options.ask), "answer": {"of": str(run.absolute())}}
+    question = dataclasses.asdict(options.ask.anywhere())
+    given = {"ask": question, "answer": {"of": str(run.absolute())}}
     folder.write_config("ask", {**asked.options.as_dict(), **given})
     folder.write_posterior("posterior.nc", inference_data(asked.answer))
     folder.write_json("metrics.json", plain(asked.metrics))
     folder.write_text("mixture.json", asked.answer.mixture.to_json() + "\n")
-    if judged is not None:
-        folder.write_json("forecast.json", plain(judged))
+    if asked.judged is not None:
+        folder.write_json("forecast.json", plain(asked.judged))
     tell(add_html_report(folder))
     print(report_text(folder.path))
-
-
-def _judged(asked: Asked, config: AskConfig) -> Outlook | None:
-    """Returns the losses of the given mixture; None without one.
-
-    Raises:
-        DataError: When it is no mixture of these domains, or nothing can be forecast.
-    """
-    import dataclasses
-
-    import torch
-
-    from bydore_pyro.answer import outlook_of
-    from bydore_pyro.data import gathered
-    from bydore_pyro.runs import weights_of
-    from bydore_pyro.utils import DataError
-
-    if config.mixture is None:
-        return None
-    forecast, domains = asked.answer.forecast, asked.domains
-    if forecast is None:
-        raise DataError(
-            "Expected a search that read the losses of all these domains twice or more, for a "
-            "forecast of --mixture, found none"
-        )
-    if config.against is not None:
-        other = {config.against: weights_of(config.against, domains)}
-    else:
-        weights = gathered(asked.answer.mixture.as_dict(), domains.pools)
-        other = {"the answer": torch.tensor([weights[name] for name in domains.names]).double()}
-    question = dataclasses.replace(asked.question, references=other)
-    return outlook_of(forecast, question, weights_of(config.mixture, domains))

@@ -49,6 +49,5 @@ from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .prices import freedom as freedom
 from .prices import frontier as frontier
-from .prices import gain_by_tolerance as gain_by_tolerance
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

@@ -127,6 +127,22 @@ class LawDraws:
         power = 1 / self.runs.rho
         return self.runs.own + (self.openness[..., None] * self.transfer) ** power
 
+    def among(self, domains: int) -> LawDraws:
+        """Returns the law of the first K domains, for runs that train on no others.
+
+        What the known runs have learned from the others' tokens stays in it.
+        """
+        first, runs = slice(domains), self.runs
+        of_runs = {name: getattr(runs, name)[first, first] for name in ("own", "transfer")}
+        of_runs |= {name: getattr(runs, name)[:, first] for name in ("amounts", "losses")}
+        names = ("level", "slope", "power", "openness", "noise")
+        return replace(
+            self,
+            runs=replace(runs, centre=runs.centre[first], **of_runs),
+            transfer=self.transfer[..., first, first],
+            **{name: getattr(self, name)[:, first] for name in names},
+        )
+
     def __getitem__(self, chosen: Tensor | slice) -> LawDraws:
         """Returns some of the draws."""
         names = ["level", "slope", "power", "openness", "noise"]

@@ -20,13 +20,14 @@ class LawRuns:
     """Runs in the law's own units; `of` makes and checks them.
 
     Attributes:
-        amounts: ``(w / length)^rho / n_0`` ``(R, K)``.
+        amounts: ``(w / n_0)^rho`` ``(R, K)``.
         losses: ``(R, T)``, of mean 0 a target, in `unit`.
         own: 1 at a target's own domain, else 0, ``(T, K)``.
         transfer: ``S_tk^rho``, 0 at its own domain, ``(T, K)``.
         centre: What a target's losses had as mean ``(T,)``, nats per token.
         unit: Nats per token.
         length: Tokens of the longest run.
+        reference: ``n_0``, tokens.
         rho: In (0, 1].
     """
 
@@ -37,6 +38,7 @@ class LawRuns:
     centre: Tensor
     unit: Tensor
     length: float
+    reference: float
     rho: float
 
     @classmethod
@@ -75,15 +77,17 @@ class LawRuns:
             raise ValueError(f"Expected rho in (0, 1], actual {rho}")
         of_own = own_domains(own, losses.shape[1], tokens.shape[1])
         length = float(tokens.sum(1).max())
+        reference = REFERENCE * length / tokens.shape[1]
         unit = deviation.median()
         return cls(
-            amounts=(tokens / length) ** rho * (tokens.shape[1] / REFERENCE) ** rho,
+            amounts=(tokens / reference) ** rho,
             losses=(losses - losses.mean(0)) / unit,
             own=of_own,
             transfer=scaled_transfer(transfer, of_own) ** rho * (1 - of_own),
             centre=losses.mean(0),
             unit=unit,
             length=length,
+            reference=reference,
             rho=rho,
         )
 
@@ -97,7 +101,7 @@ class LawRuns:
         if tokens.dim() == 0 or tokens.shape[-1] != domains:
             raise ValueError(f"Expected tokens (..., {domains}), actual {tuple(tokens.shape)}")
         _check_tokens(tokens)
-        return (tokens / self.length * domains / REFERENCE) ** self.rho
+        return (tokens / self.reference) ** self.rho
 
 
 def _check_tokens(tokens: Tensor) -> None:

@@ -5,7 +5,6 @@ All losses are expectations over draws of the law, in nats per token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -16,7 +15,7 @@ from bydore_pyro.core.goal import Goal, as_vector
 from bydore_pyro.core.law import LawDraws
 from bydore_pyro.core.losses import losses_of
 
-__all__ = ["freedom", "frontier", "gain_by_tolerance"]
+__all__ = ["freedom", "frontier"]
 
 HALVINGS = 30
 AT_ONCE = 2**22  # numbers of losses
@@ -103,27 +102,6 @@ def frontier(draws: LawDraws, goal: Goal, points: int = 11) -> tuple[Tensor, Ten
         of_mean = replace(goal, objective="mean", baseline=None, importance=given)
         found.append(best_mixture(draws, of_mean))
     return torch.stack([one.weights for one in found]), torch.stack([one.losses for one in found])
-
-
-def gain_by_tolerance(draws: LawDraws, goal: Goal, tolerances: Sequence[float]) -> Tensor:
-    """Returns by how much the mean falls from the baseline's at each tolerance ``(N,)``.
-
-    Nats per token, >= 0 where the baseline is within the goal's bounds.
-
-    Args:
-        draws: Of the law.
-        goal: Of `none_worse`.
-        tolerances: N of them, nats per token, > 0.
-
-    Raises:
-        ValueError: When the goal is another; as `best_mixture`.
-    """
-    if goal.baseline is None:
-        raise ValueError(f"Expected the objective none_worse, actual {goal.objective!r}")
-    base = goal.baseline_of(draws.runs.own.shape[1])
-    was = float(_expected(draws, goal, base[None]))
-    found = [best_mixture(draws, replace(goal, tolerance=float(one))) for one in tolerances]
-    return torch.tensor([was - one.objective for one in found]).double()
 
 
 def _expected(draws: LawDraws, goal: Goal, mixtures: Tensor) -> Tensor:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.report.words import Level, Table, Verdict, count, number, percent
-from bydore_pyro.utils import visible
+from bydore_pyro.utils import listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
     "JUDGED",
+    "bounds_table",
     "curves_figure",
     "frontier_figure",
     "losses_words",
@@ -25,14 +27,16 @@ __all__ = [
 ]
 
 SURE, UNSURE = 0.9, 0.5  # probabilities
+FEW_NAMES = 5
+NONE: Mapping[str, float] = MappingProxyType({})
 COLUMNS = 5  # of panels
 OF_PANEL, OF_AXIS = 18, 30  # characters
 SELF, JUDGED = "this mixture", "the given mixture"
 LEAST_PRICE = 5e-5  # nats per token, that is shown
-UNKNOWN = "The domains do not cover the target, so that these losses on it are guesses. "
 WORDS = {
-    "trials": f"{UNKNOWN}Trial runs chose the mixture by the losses that they had.",
-    "match": f"{UNKNOWN}The mixture is the match's whole step; --trials 4 tries it and others.",
+    "trials": "Trial runs chose the mixture by the losses that they had.",
+    "match": "The mixture is the match's whole step, chosen by no trial run. bydore search makes "
+    "four by default and may choose another; --trials 4 makes them here too.",
 }
 LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
@@ -89,11 +93,31 @@ def losses_words(outlook: Outlook) -> str | None:
     return f"{words}."
 
 
-def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
-    """Returns whether the mixture is better than each other one, on all targets together."""
+def uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
+    """Returns in a sentence whose losses are guesses, and what may help; "" if no target's are."""
+    if not uncovered:
+        return ""
+    which = ", ".join(f"{percent(share)} of {name}" for name, share in uncovered.items())
+    words = f"No mixture of the domains explains {which}, so that its losses are guesses"
+    known = [name for name in outlook.importance if name not in uncovered]
+    if known:
+        words += f", and those of all targets; not those of {listed(known, FEW_NAMES)}"
+    return f"{words}. Text of its kind would help (bydore ask --add)" + (
+        ", or a question without it (--validation). " if known else ". "
+    )
+
+
+def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) -> list[Verdict]:
+    """Returns whether the mixture is better than each other one, on all targets together.
+
+    Args:
+        outlook: Of the mixture.
+        uncovered: What is unexplained of the targets that the domains do not cover, by name.
+    """
+    guess = uncovered_words(uncovered, outlook)
     if outlook.decided in WORDS:
         question = "Does the law know what this mixture loses on the target?"
-        return [Verdict("careful", question, "Hardly", WORDS[outlook.decided])]
+        return [Verdict("careful", question, "Hardly", guess + WORDS[outlook.decided])]
     found = []
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
@@ -102,11 +126,12 @@ def outlook_verdicts(outlook: Outlook) -> list[Verdict]:
         answer = "Yes" if apart.better >= SURE else "No" if apart.better <= 1 - SURE else "Open"
         figures = (
             f"Expected difference {apart.loss:+.3f} nats per token on {text}, with probability "
-            f"{percent(sure)} {'below' if apart.better >= UNSURE else 'above'} 0; two runs may "
-            f"show {apart.low:+.3f} to {apart.high:+.3f}."
-        )
-        question = f"Is it better than {other}?"
-        found.append(Verdict(LEVELS[answer], question, answer, figures))
+            f"{percent(sure)} {'below' if apart.better >= UNSURE else 'above'} 0 (from "
+            f"{percent(SURE)} on it is decided); two runs may show {apart.low:+.3f} to "
+            f"{apart.high:+.3f}. {guess}"
+        ).rstrip()
+        level: Level = "careful" if guess else LEVELS[answer]
+        found.append(Verdict(level, f"Is it better than {other}?", answer, figures))
     if outlook.none_worse is not None:
         question, held = "Is no target worse than under the baseline?", percent(outlook.none_worse)
         figures = (
@@ -124,15 +149,28 @@ def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, li
     if outlook.freedom:
         ends = {name: f"{number(a)} to {number(b)}" for name, (a, b) in outlook.freedom.items()}
         columns["within 0.01 nats"] = [ends.get(name or "", "") for name in names]
-    for label, prices in (
-        ("0.01 more at least costs", outlook.price_at_least),
-        ("0.01 more at most brings", outlook.price_at_most),
-        ("10 % more text brings", outlook.worth_of_text),
-    ):
-        if any(price > LEAST_PRICE for price in prices.values()):
-            words = {name: number(price, ".4f") for name, price in prices.items()}
-            columns[label] = [words.get(name or "", "") for name in names]
+    if any(price > LEAST_PRICE for price in outlook.worth_of_text.values()):
+        words = {name: number(price, ".4f") for name, price in outlook.worth_of_text.items()}
+        columns["10 % more text brings"] = [words.get(name or "", "") for name in names]
     return columns
+
+
+def bounds_table(outlook: Outlook) -> Table:
+    """Returns what each bound costs that holds the answer back, and all of them together."""
+    rows = [
+        (
+            f"{one.domain} {one.side} {one.weight:g}" if one.weight is not None else "all bounds",
+            f"{one.costs.loss:+.3f} ({one.costs.low:+.3f} to {one.costs.high:+.3f})",
+            {"at least": "costs ", "at most": "brings "}.get(one.side, "")
+            + number(one.of_more, ".4f"),
+        )
+        for one in outlook.bounds
+    ]
+    return Table(
+        header=("bound", "costs in all", "0.01 more of it"),
+        rows=rows,
+        caption="What bounds cost, in expected nats per token: with the bound, less without it",
+    )
 
 
 def curves_figure(outlook: Outlook) -> Figure | None:

@@ -15,6 +15,7 @@ from bydore_pyro.mixture import require_finished
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.outlook import (
     JUDGED,
+    bounds_table,
     curves_figure,
     frontier_figure,
     losses_words,
@@ -110,10 +111,11 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
             seen += [figure, below]
     sections: tuple[tuple[str, Sequence[Any]], ...] = (
         ("What it will do", (
-            outlook_table(outlook), losses_words(outlook), *outlook_verdicts(outlook), *seen,
+            outlook_table(outlook), losses_words(outlook), bounds_table(outlook),
+            *outlook_verdicts(outlook, record.uncovered), *seen,
         )),
         ("What the given mixture will do", (
-            outlook_table(asked, JUDGED), *outlook_verdicts(asked),
+            outlook_table(asked, JUDGED), *outlook_verdicts(asked, record.uncovered),
         )),
         ("The mixture", (
             *(f"Could not be read: {line}" for line in record.damaged),

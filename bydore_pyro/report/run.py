@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.algorithm1 import AVERAGE_FROM
-from bydore_pyro.answer import Outlook, agreement
+from bydore_pyro.answer import COVERED, Outlook, agreement
 from bydore_pyro.mixture import Mixture, require_finished
-from bydore_pyro.runs import Metrics, read_as
+from bydore_pyro.runs import Metrics, TargetRecord, read_as
 from bydore_pyro.utils import DataError, RunFolderError
 
 if TYPE_CHECKING:
@@ -81,6 +81,17 @@ class RunRecord:
         """The losses to expect; empty where there is no forecast."""
         own = self.metrics.outlook
         return own if own.expected else self.metrics.details.outlook
+
+    @property
+    def targets(self) -> Mapping[str, TargetRecord]:
+        """The targets, by name; empty where every domain is one."""
+        return self.metrics.targets or self.metrics.details.targets
+
+    @property
+    def uncovered(self) -> dict[str, float]:
+        """What no mixture explains of the targets that the domains do not cover, by name."""
+        shares = {name: float(one.unexplained) for name, one in self.targets.items()}
+        return {name: share for name, share in shares.items() if share > COVERED}
 
     @property
     def live(self) -> bool:

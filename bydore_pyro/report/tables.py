@@ -90,9 +90,8 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
 
 def targets_table(record: RunRecord) -> Table:
     """Returns what each of several targets is made of, and how much of it no mixture explains."""
-    targets = record.metrics.targets or record.metrics.details.targets
     rows = []
-    for name, one in targets.items():
+    for name, one in record.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
         made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
         rows.append((name, percent(one.importance), percent(one.unexplained), made))

@@ -225,6 +225,13 @@ def _covered(record: RunRecord) -> Verdict | None:
         return None
     figures = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
     figures += "unexplained."
+    if (bad := record.uncovered) and len(record.targets) > 1:
+        each = [f"{percent(share)} of {name}" for name, share in bad.items()]
+        figures += f" Each by itself, no mixture explains {listed(each, FEW)}"
+        left = [name for name in record.targets if name not in bad]
+        figures += (
+            f"; {listed(left, FEW)} {'is' if len(left) == 1 else 'are'} covered." if left else "."
+        )
     if limits.level(unexplained) == "bad":
         figures += " More text like the target's would help more than other weights."
     return limits.judge(unexplained, figures)

@@ -29,6 +29,7 @@ from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
 from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent
+from .record import TargetRecord as TargetRecord
 from .record import plain as plain
 from .record import read_as as read_as
 from .run import Found as Found

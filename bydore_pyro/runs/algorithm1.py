@@ -18,7 +18,8 @@ from bydore_pyro.algorithm1 import (
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs.domains import language_model, processes, tell_of_few_documents
+from bydore_pyro.runs.cautions import tell_cautions
+from bydore_pyro.runs.domains import language_model, processes
 from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
@@ -56,7 +57,7 @@ def search_by_linear_evidence(
         learner=None if learner is None else learner(domains.num_domains),
     )
     write_inputs(folder, options, domains.corpus, name)
-    tell_of_few_documents(domains)
+    tell_cautions(options, domains)
     cost = state.proxy.cost
     drive = Drive(
         folder=folder,

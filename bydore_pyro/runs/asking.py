@@ -13,10 +13,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_type_hints
+from typing import Self, get_type_hints
 
-from bydore_pyro.answer import Answer, Question
-from bydore_pyro.data import Domains, selected
+import torch
+from torch import Tensor
+
+from bydore_pyro.answer import Answer, Outlook, Question, outlook_of
+from bydore_pyro.data import Domains, gathered, selected
 from bydore_pyro.measure import (
     Measurement,
     TargetMeasurement,
@@ -28,25 +31,25 @@ from bydore_pyro.measure import (
 )
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
+from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import (
     belongs_of,
     domains_of,
     hashes_of,
     language_model,
     load_domains,
-    tell_of_few_documents,
 )
-from bydore_pyro.runs.goal import GoalConfig
+from bydore_pyro.runs.goal import GoalConfig, weights_of
 from bydore_pyro.runs.metrics import (
     common_metrics,
     matching_record,
     target_records,
     trial_record,
 )
-from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
 from bydore_pyro.runs.record import Metrics, read_as
 from bydore_pyro.runs.run import is_finished, question_of
-from bydore_pyro.runs.targets import targets_of
+from bydore_pyro.runs.targets import forecasts, targets_of
 from bydore_pyro.runs.trials import answered, trial_plan
 from bydore_pyro.utils import Checked, DataError, RunFolderError, Tokens, option, options_of
 
@@ -113,6 +116,17 @@ class AskConfig(Checked):
         if self.against is not None and self.mixture is None:
             raise ValueError("Expected --mixture with --against, found none")
 
+    def anywhere(self) -> Self:
+        """Returns a question whose files and folders are found from any working directory."""
+        return dataclasses.replace(
+            self,
+            validation=targets_anywhere(self.validation),
+            add=[absolute(place) for place in self.add],
+            mixture=self.mixture and mixture_anywhere(self.mixture),
+            against=self.against and mixture_anywhere(self.against),
+            data=self.data and absolute(self.data),
+        )
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -124,6 +138,7 @@ class Asked:
         question: What was asked of the mixture.
         answer: The answer.
         metrics: Its record.
+        judged: The losses of the mixture that was asked about; None without one.
     """
 
     options: Options
@@ -131,6 +146,7 @@ class Asked:
     question: Question
     answer: Answer
     metrics: Metrics
+    judged: Outlook | None = None
 
     @property
     def anew(self) -> tuple[str, ...]:
@@ -151,6 +167,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         DataError: When the folder is no search's that kept its measurements, or see
             `load_domains`.
         RunFolderError: When the search has not ended.
+        ValueError: When no mixture meets the bounds under the forecast.
     """
     options = _options_of_run(run, config, goal)
     require_finished(run)
@@ -177,24 +194,47 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     own = dataclasses.replace(options.run, domains=names)
     options = dataclasses.replace(options, run=own)
     domains = domains_of(options, whole.corpus, options.run.seed, measured=count)
-    tell_of_few_documents(domains)
+    tell_cautions(options, domains)
     texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    question = question_of(options, domains)  # refused, as the mixtures, before anything is read
+    sources = [one for one in (config.mixture, config.against) if one is not None]
+    given = [weights_of(source, domains) for source in sources]
+    if given and (anew or not forecasts(names, readings)):
+        raise DataError(
+            "Expected a search that read the losses of all these domains twice or more, for a "
+            "forecast of --mixture, found none"
+        )
     cost = Cost()
     with cost.part("gradients"):
         rounds = _rounds(options, everything, domains, kept, anew, cost)
     with cost.part("guide"):
-        targets = targets_of(options, domains, rounds)
+        targets = targets_of(options, domains, rounds, measured=everything.names)
     plan = trial_plan(options, domains, out / "trials")
     answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
     metrics = dataclasses.replace(
         common_metrics(options, domains, answer, cost),
-        matching=matching_record(names, rounds, targets.found, targets.drawn),
+        matching=matching_record(names, targets.rounds, targets.found, targets.drawn),
         trials=trial_record(answer.tried),
         targets=target_records(names, targets),
         measured_anew=anew,
     )
-    return Asked(options, domains, question_of(options, domains), answer, metrics)
+    judged = _judged(config, given, question, answer, domains) if given else None
+    return Asked(options, domains, question, answer, metrics, judged)
+
+
+def _judged(
+    config: AskConfig, given: Sequence[Tensor], question: Question, answer: Answer, domains: Domains
+) -> Outlook | None:
+    """Returns the losses of the given mixture, beside those of the other, or of the answer."""
+    if answer.forecast is None:
+        return None
+    if config.against is not None:
+        other = {config.against: given[-1]}
+    else:
+        weights = gathered(answer.mixture.as_dict(), domains.pools)
+        other = {"the answer": torch.tensor([weights[name] for name in domains.names]).double()}
+    return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
 
 
 def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
@@ -214,7 +254,8 @@ def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
         max_epochs=config.max_epochs,
         validation_sequences=config.validation_sequences or 256,
         data=config.data or options.run.data,
-    )
+    ).anywhere()
+    goal = dataclasses.replace(goal, baseline=mixture_anywhere(goal.baseline))
     search = dataclasses.replace(options.search, trials=config.trials)
     return dataclasses.replace(options, run=own, search=search, goal=goal)
 
@@ -236,19 +277,17 @@ def _rounds(
     cost: Cost,
 ) -> list[TargetMeasurement]:
     """Reads the targets, and measures unknown domains, where the search measured; returns the
-    evidence of the domains that are asked for."""
+    evidence of all of them."""
     from tqdm import tqdm
 
     model = language_model(options, asked.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy, cost)
     sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
     each = options.search.sequences_of_round(everything.num_domains)
-    places = [everything.names.index(name) for name in asked.names]
     rounds = []
     for one in tqdm(kept, unit="round", desc="targets"):
         set_parameters(proxy, one)
         known = {name: sample for name, sample in one.samples.items() if name not in anew}
         own = measure(sketch, everything, each, one.step, known)
-        target = read_target(sketch, own, asked, each=not options.run.validates_all)
-        rounds.append(target.restricted(places))
+        rounds.append(read_target(sketch, own, asked, each=not options.run.validates_all))
     return rounds

@@ -40,6 +40,7 @@ from bydore_pyro.proxy import (
     model_source,
     read_model_config,
 )
+from bydore_pyro.runs.cautions import CAUTIONS
 from bydore_pyro.runs.goal import bounds_of, references_of
 from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
@@ -56,13 +57,11 @@ __all__ = [
     "processes",
     "run_of",
     "search_domains",
-    "tell_of_few_documents",
     "tell_of_sampled",
     "uniform_weights",
     "with_targets",
 ]
 
-FEW_DOCUMENTS = 30
 FEW_NAMES = 5
 
 
@@ -111,8 +110,8 @@ def with_targets(
 ) -> TokenStore:
     """Returns a store with the files of a validation set as domains too.
 
-    Tells how much of each target stands in the training text, and leaves these documents out if the
-    options ask for it.
+    Tells, and notes in its index, how much of each target stands in the training text; leaves these
+    documents out if the options ask for it.
 
     Args:
         corpus: The text.
@@ -142,11 +141,14 @@ def with_targets(
             )
         by_domain = sorted(found.items(), key=lambda item: -int(item[1].sum()))
         places = listed([f"{own.mean():.0%} in '{name}'" for name, own in by_domain], FEW_NAMES)
-        tell(
-            f"warning: {copies.mean():.0%} of the target '{target}' stands in the training text "
+        line = (
+            f"{copies.mean():.0%} of the target '{target}' stands in the training text "
             f"({copies.sum()} of {len(copies)} documents: {places}); "
             + ("they are left out" if run.drop_copies else "--drop_copies leaves them out")
         )
+        tell(f"warning: {line}")
+        noted = {**corpus.index, CAUTIONS: [*corpus.index.get(CAUTIONS, ()), line]}
+        corpus = dataclasses.replace(corpus, index=noted)
         if run.drop_copies:
             corpus = without_documents(corpus, target, copies)
     return corpus
@@ -190,16 +192,6 @@ def _check_tokenizer(checkpoint: Path, corpus: TokenStore) -> None:
         raise DataError(
             f"Expected a checkpoint of the text's tokenizer ({corpus.tokenizer}), found another in "
             f"{checkpoint}: the token {odd!r} differs"
-        )
-
-
-def tell_of_few_documents(domains: Domains) -> None:
-    """Warns if the validation set has few documents, the witnesses that intervals rest on."""
-    count = len(np.unique(domains.validation_documents))
-    if count < FEW_DOCUMENTS:
-        tell(
-            f"warning: documents in the validation set: {count}. With fewer than {FEW_DOCUMENTS} "
-            "the intervals may be too narrow for other text of its kind"
         )
 
 

@@ -38,7 +38,15 @@ from bydore_pyro.utils import (
     warn_idle,
 )
 
-__all__ = ["SMOKE", "Options", "RunConfig", "options_or_resumed"]
+__all__ = [
+    "SMOKE",
+    "Options",
+    "RunConfig",
+    "absolute",
+    "mixture_anywhere",
+    "options_or_resumed",
+    "targets_anywhere",
+]
 
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -172,19 +180,14 @@ class RunConfig(Checked):
 
     def anywhere(self) -> Self:
         """Returns options whose files and folders are found from any working directory."""
-        target = []
-        for entry in self.validation:
-            named, equals, share = entry.partition("=")
-            path = _absolute(named) if name_of_validation_file(named) else named
-            target.append(entry if "=" in path else f"{path}{equals}{share}")
         return dataclasses.replace(
             self,
-            data=self.data if self.data == ENVIRONMENT else _absolute(self.data),
-            validation=target,
+            data=self.data if self.data == ENVIRONMENT else absolute(self.data),
+            validation=targets_anywhere(self.validation),
             # Our own models are found from anywhere.
-            proxy=self.proxy if self.proxy.startswith("models/") else _absolute(self.proxy),
-            checkpoint=self.checkpoint and _absolute(self.checkpoint),
-            consumed=self.consumed and _absolute(self.consumed),
+            proxy=self.proxy if self.proxy.startswith("models/") else absolute(self.proxy),
+            checkpoint=self.checkpoint and absolute(self.checkpoint),
+            consumed=self.consumed and absolute(self.consumed),
         )
 
     @property
@@ -226,7 +229,22 @@ class RunConfig(Checked):
         return {name: path for name, path in files.items() if name is not None}
 
 
-def _absolute(place: str) -> str:
+def targets_anywhere(validation: Sequence[str]) -> list[str]:
+    """Returns a validation set whose files are found from any working directory."""
+    target = []
+    for entry in validation:
+        named, equals, share = entry.partition("=")
+        path = absolute(named) if name_of_validation_file(named) else named
+        target.append(entry if "=" in path else f"{path}{equals}{share}")
+    return target
+
+
+def mixture_anywhere(source: str) -> str:
+    """Returns a mixture's source; its file or folder is found from any working directory."""
+    return source if source in KNOWN else absolute(source)
+
+
+def absolute(place: str) -> str:
     """Returns the absolute path of what is there; a name of anything else stays."""
     kind, _, inside = place.partition(":")
     if Path(place.removesuffix(TREE)).exists():
@@ -299,8 +317,7 @@ class Options:
         warns of options that have no effect."""
         run, search, goal = self.run.anywhere(), self.search, self.goal
         goal.warn_of_idle()
-        if goal.baseline not in KNOWN:
-            goal = dataclasses.replace(goal, baseline=_absolute(goal.baseline))
+        goal = dataclasses.replace(goal, baseline=mixture_anywhere(goal.baseline))
         if run.evidence == "linear":
             warn_idle(search, OF_MATCHING, "evidence linear")
         else:

@@ -16,6 +16,7 @@ from bydore_pyro.answer import Answer, Question, inference_data, plot_weights
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, Parallel, Proxy
+from bydore_pyro.runs.cautions import cautions_of
 from bydore_pyro.runs.domains import largest_weights, processes, run_of
 from bydore_pyro.runs.goal import baseline_name, bounds_of, references_of
 from bydore_pyro.runs.metrics import spent
@@ -96,6 +97,7 @@ def question_of(options: Options, domains: Domains) -> Question:
         probability=goal.probability,
         baseline=baseline_name(goal),
         references=references_of(goal, domains),
+        notes=tuple(f"{one[0].upper()}{one[1:]}." for one in cautions_of(options, domains)),
     )
 
 

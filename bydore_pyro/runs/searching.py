@@ -28,12 +28,12 @@ from bydore_pyro.measure import (
 )
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.runs.algorithm1 import search_by_linear_evidence
+from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import (
     belongs_of,
     language_model,
     processes,
     search_domains,
-    tell_of_few_documents,
 )
 from bydore_pyro.runs.metrics import (
     common_metrics,
@@ -84,7 +84,7 @@ def search(
     proxy = Proxy(model, options.proxy, parallel=processes(options))
     sketch = GradientSketch(proxy, config.sketch_size, seed)
     write_inputs(folder, options, domains.corpus, name)
-    tell_of_few_documents(domains)
+    tell_cautions(options, domains)
     if plan is None:
         plan = trial_plan(options, domains, folder.path / TRIALS)
     drive = Drive(
@@ -191,10 +191,14 @@ def _answered(
     except ValueError as error:  # what was measured is not lost for it
         if options.goal.objective == "mean":
             raise
-        tell(f"warning: {error}. The weights are for --objective mean; bydore ask takes another")
+        line = f"{error}. The weights are for --objective mean; bydore ask takes another"
+        tell(f"warning: {line}")
         mean = dataclasses.replace(options.goal, objective="mean")
         options = dataclasses.replace(options, goal=mean)
         answer = answered(options, domains, targets, readings, plan, cost)
+        notes = (f"{line}.", *answer.mixture.notes)
+        noted = dataclasses.replace(answer.mixture, notes=notes)
+        answer = dataclasses.replace(answer, mixture=noted)
     record = matching_record(domains.names, rounds, found, drawn, check)
     vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
     metrics = dataclasses.replace(

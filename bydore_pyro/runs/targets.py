@@ -14,7 +14,7 @@ from bydore_pyro.data import Domains
 from bydore_pyro.measure import Measurement, Reading, TargetMeasurement
 from bydore_pyro.runs.options import Options
 
-__all__ = ["Targets", "forecast_for", "search_readings", "targets_of"]
+__all__ = ["Targets", "forecast_for", "forecasts", "search_readings", "targets_of"]
 
 FEWEST = 2  # readings that a law is fitted to
 
@@ -32,6 +32,8 @@ class Targets:
         losses: Of each, where the search was read ``(R, Q)``, nats per token; ``(R, 0)`` where
             every domain is a target.
         unexplained: Share of each one's gradient that no mixture explains.
+        measured: The domains, and behind them others that the runs trained on too.
+        transfer: Cross products of all these domains' gradients.
     """
 
     rounds: Sequence[TargetMeasurement]
@@ -41,6 +43,8 @@ class Targets:
     importance: Mapping[str, float]
     losses: Tensor
     unexplained: Sequence[float]
+    measured: Sequence[str]
+    transfer: Tensor
 
 
 def targets_of(
@@ -49,13 +53,20 @@ def targets_of(
     rounds: Sequence[TargetMeasurement],
     *,
     with_guide: bool = False,
+    measured: Sequence[str] | None = None,
 ) -> Targets:
     """Draws from the posterior of what the targets are made of, together and each by itself.
 
-    Where every domain is a target, what they are made of is known.
+    Where every domain is a target, what they are made of is known. Rounds are of the domains, or of
+    all that were measured, some of which are not to be trained on.
     """
     seed, importance = options.run.seed, domains.validation_shares
+    order = list(measured or domains.names)
+    others = [name for name in order if name not in domains.names]
+    whole = [one.restricted([order.index(n) for n in (*domains.names, *others)]) for one in rounds]
+    rounds = [one.restricted(range(domains.num_domains)) for one in whole]
     found = match([one.evidence for one in rounds])
+    transfer = match([one.evidence for one in whole]).gram if others else found.gram
     drawn = draw_posterior(found, with_guide=with_guide, seed=seed)
     names = tuple(importance)
     if options.run.validates_all:
@@ -71,7 +82,17 @@ def targets_of(
     if not options.run.validates_all:
         parts = [one.parts or {names[0]: one} for one in rounds]
         losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
-    return Targets(rounds, found, drawn, compositions, importance, losses, unexplained)
+    return Targets(
+        rounds=rounds,
+        found=found,
+        drawn=drawn,
+        compositions=compositions,
+        importance=importance,
+        losses=losses,
+        unexplained=unexplained,
+        measured=(*domains.names, *others),
+        transfer=transfer,
+    )
 
 
 def search_readings(options: Options, measured: Sequence[Measurement]) -> list[Reading]:
@@ -85,28 +106,38 @@ def search_readings(options: Options, measured: Sequence[Measurement]) -> list[R
     return readings
 
 
+def forecasts(names: Sequence[str], readings: Sequence[Reading]) -> bool:
+    """Whether a law can be fitted to readings of the domains (see `forecast_for`)."""
+    known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
+    if len(readings) < FEWEST or not known:
+        return False
+    return all(len({one.losses[name] for one in readings}) > 1 for name in names)
+
+
 def forecast_for(
     domains: Domains, targets: Targets, readings: Sequence[Reading], seed: int
 ) -> Forecast | None:
     """Fits the law to readings of the domains, the search's first; None where they are too few.
 
     One is too few, as of a checkpoint; so is a domain without held-out text, one on whose text no
-    run has trained, or one whose loss never moved.
+    run has trained, or one whose loss never moved. What the runs have read of domains that are not
+    to be trained on counts too.
     """
     names = domains.names
-    known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
-    if len(readings) < FEWEST or not known:
+    if not forecasts(names, readings):
         return None
-    losses = torch.tensor([[one.losses[name] for name in names] for one in readings]).double()
-    if (losses == losses[0]).all(0).any():
-        return None
+    trained = [n for n in targets.measured if all(n in one.tokens for one in readings)]
+    read = [n for n in trained if forecasts([n], readings)]
+    trained = [*read, *(name for name in trained if name not in read)]
+    places = [targets.measured.index(name) for name in trained]
+    losses = torch.tensor([[one.losses[name] for name in read] for one in readings]).double()
     of_targets = targets.losses
     if not of_targets.shape[1]:
         of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
     runs = RunLosses(
-        tokens=torch.tensor([[one.tokens[name] for name in names] for one in readings]).double(),
+        tokens=torch.tensor([[one.tokens[name] for name in trained] for one in readings]).double(),
         losses=losses,
-        transfer=targets.found.gram,
+        transfer=targets.transfer[places[: len(read)]][:, places],
         of_targets=of_targets.double(),
     )
     return forecast_of(

@@ -136,6 +136,30 @@ def test_domains_that_are_targets_are_what_they_are_made_of() -> None:
     assert float((apart - apart[:, :1]).abs().max()) < 1e-9
 
 
+def test_what_runs_have_read_of_domains_that_are_dropped_counts() -> None:
+    """The law of mixtures that have none of it stays as it was; without its tokens it would not."""
+    known, mixtures, made = planted_forecast().known, unseen()[:, :4], MADE["one"][:4]
+    mixtures = mixtures / mixtures.sum(1, keepdim=True)
+    losses = {}
+    for count in (5, 4):
+        of = {"one": torch.nn.functional.pad(made, (0, count - 4))[None]}
+        found = forecast_of(NAMES[:count], known, of, {"one": 1.0}, [0.3])
+        assert found.law.runs.own.shape == (count, count)
+        whole = torch.nn.functional.pad(mixtures, (0, count - 4))
+        losses[count] = found.losses(whole)[..., :5]
+        assert [*found.curves()] == [*NAMES[:count]]
+    torch.testing.assert_close(losses[4], losses[5])
+    four = slice(4)
+    gone = dataclasses.replace(
+        known,
+        tokens=known.tokens[:, four],
+        losses=known.losses[:, four],
+        transfer=known.transfer[four, four],
+    )
+    other = forecast_of(NAMES[:4], gone, {"one": made[None]}, {"one": 1.0}, [0.3])
+    assert float((other.losses(mixtures)[..., :5] - losses[4]).mean(0).abs().max()) > 0.01
+
+
 def test_curves_are_the_law_and_the_runs() -> None:
     forecast = planted_forecast(runs=4)
     curves = forecast.curves()

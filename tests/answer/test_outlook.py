@@ -11,7 +11,7 @@ from planted_laws import planted
 
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.forecast import ALL, WORST, RunLosses, forecast_of
-from bydore_pyro.answer.outlook import ANSWER, Outlook, outlook_of
+from bydore_pyro.answer.outlook import ANSWER, Bound, Outlook, outlook_of
 
 BOTH = {"one": 3.0, "other": 1.0}
 
@@ -32,12 +32,12 @@ def test_it_tells_the_losses_of_the_answer_and_of_the_references() -> None:
     assert rows["other"].better < 0.1
     assert [*rows] == ["one", "other", *(f"domain {name}" for name in NAMES), ALL]
     assert [*found.curves] == [*NAMES]
-    nothing = (found.freedom, found.price_at_least, found.price_at_most, found.frontier)
-    assert nothing == ({}, {}, {}, {}), "a mixture that nobody decided has no prices"
+    nothing = (found.freedom, found.bounds, found.frontier)
+    assert nothing == ({}, (), {}), "a mixture that nobody decided has no prices"
     assert found.none_worse is None
 
 
-def test_prices_are_of_a_hundredth_of_weight_and_of_bounds_that_were_asked_for() -> None:
+def test_a_bound_costs_what_the_answer_without_it_would_lose_less() -> None:
     forecast = planted_forecast()
 
     def of(least: float) -> tuple[Outlook, float]:
@@ -47,9 +47,20 @@ def test_prices_are_of_a_hundredth_of_weight_and_of_bounds_that_were_asked_for()
         return found, best.decision.objective
 
     found, _ = of(0.205)
-    assert [*found.price_at_least] == ["e"]
-    assert [*found.price_at_most] == ["a"]
-    assert found.price_at_least["e"] == pytest.approx(of(0.21)[1] - of(0.2)[1], rel=0.03)
+    *each, both = found.bounds
+    assert {(one.domain, one.side, one.weight) for one in each} == {
+        ("e", "at least", 0.205),
+        ("a", "at most", 0.3),
+    }
+    lower = next(one for one in each if one.domain == "e")
+    assert isinstance(lower, Bound)
+    assert lower.of_more == pytest.approx(of(0.21)[1] - of(0.2)[1], rel=0.03)
+    assert lower.costs.loss == pytest.approx(of(0.205)[1] - of(0.0)[1], abs=2e-4)
+    free = best_of(forecast, question()).decision.objective
+    assert both.costs.loss == pytest.approx(of(0.205)[1] - free, abs=2e-4)
+    assert lower.costs.low < lower.costs.loss < lower.costs.high
+    assert lower.costs.high - lower.costs.low < 0.1, "no run's own noise is in it"
+    assert (both.domain, both.of_more) == ("", None)
 
 
 def test_weights_are_as_free_as_a_hundredth_of_a_nat_allows() -> None:

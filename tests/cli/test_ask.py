@@ -82,7 +82,7 @@ def test_every_domain_can_be_a_target_and_bounds_hold(measured_run: Path, tmp_pa
     given = ["--validation", "all", "--objective", "worst", "--at_least", "c=.5"]
     main(["ask", str(measured_run), *given, "--out", str(out)])
     assert Mixture.from_json(out / "mixture.json").as_dict()["c"] >= 0.5 - 1e-6
-    assert losses(out)["price_at_least"].keys() == {"c"}
+    assert [one["domain"] for one in losses(out)["bounds"]] == ["c"]
     assert "a" in losses(out)["importance"]
 
 
@@ -95,6 +95,8 @@ def test_a_mixture_is_judged_and_domains_can_be_dropped(
         files[name].write_text(json.dumps(weights))
     given = ["--mixture", str(files["good"]), "--against", str(files["bad"])]
     main(["ask", str(measured_run), *given, "--out", str(tmp_path / "good")])
+    config = json.loads((tmp_path / "good" / "config.json").read_text())
+    assert config["ask"]["mixture"] == str(files["good"].absolute())
     judged = losses(tmp_path / "good", "forecast.json")
     assert [*judged["differences"]] == [str(files["bad"])]
     apart = judged["differences"][str(files["bad"])]

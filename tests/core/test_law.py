@@ -56,6 +56,11 @@ def test_a_token_of_another_domain_is_worth_its_share() -> None:
     each = draws_of(draws.runs, transfer=draws.transfer.expand(2, -1, -1))
     torch.testing.assert_close(each.losses(tokens), draws.losses(tokens))
     torch.testing.assert_close(each[1:].losses(tokens), draws.losses(tokens)[1:])
+    two = tokens * torch.tensor([1.0, 1.0, 0.0])
+    for some in (draws, each):
+        torch.testing.assert_close(
+            some.among(2).losses(two[:, :2]), some.losses(two)[..., :2], msg="of no third domain"
+        )
 
 
 def test_the_pyro_model_states_the_same_law() -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 from bydore_pyro.core.decision import best_mixture
 from bydore_pyro.core.goal import Goal
 from bydore_pyro.core.laplace import fit_law
-from bydore_pyro.core.losses import loss_differences, losses_of
-from bydore_pyro.core.prices import freedom, frontier, gain_by_tolerance
+from bydore_pyro.core.losses import losses_of
+from bydore_pyro.core.prices import freedom, frontier
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(40)
 IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
@@ -114,22 +114,3 @@ def test_the_frontier_of_three_targets_and_of_those_that_are_asked() -> None:
         frontier(DRAWS, Goal(importance=torch.tensor([1, 0, 0])))
     with pytest.raises(ValueError, match="Expected points >= 2, actual 1"):
         frontier(DRAWS, Goal(), points=1)
-
-
-def test_what_a_tolerance_gains() -> None:
-    """As much as the grid's best mixture that keeps the promise, and never less with more."""
-    tolerances = [0.01, 0.03, 0.1, 9.0]
-    goal = Goal(objective="none_worse", baseline=BASELINE, probability=0.8, importance=IMPORTANCE)
-    found = gain_by_tolerance(DRAWS, goal, tolerances)
-    worse = (losses_of(DRAWS, GRID) - losses_of(DRAWS, BASELINE[None])).amax(2)
-    gains = -(losses_of(DRAWS, GRID) - losses_of(DRAWS, BASELINE[None])).mean(0)
-    gains = gains @ IMPORTANCE.double()
-    for tolerance, gain in zip(tolerances, found.tolist(), strict=True):
-        served = (worse <= tolerance).double().mean(0) >= 0.8
-        assert gain >= float(gains[served].max()) - 3e-3
-    assert (found[1:] > found[:-1]).all()
-    free = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
-    best = -loss_differences(DRAWS, free, BASELINE).mean(0) @ IMPORTANCE.double()
-    assert float(found[-1]) == pytest.approx(float(best), abs=1e-5)
-    with pytest.raises(ValueError, match="Expected the objective none_worse, actual 'mean'"):
-        gain_by_tolerance(DRAWS, Goal(), tolerances)

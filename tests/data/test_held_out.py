@@ -110,6 +110,9 @@ def test_judged_text_of_a_file_is_set_apart_where_it_is_asked_for(
     given = with_validation_file(corpus, path)
     assert len(given.judged["exam"]) == 0
     assert len(given.validation_documents["exam"]) == 9
+    for target, advice in (("exam", "rows of more text in exam"), ("birds", "--validation_frac")):
+        with pytest.raises(DataError, match=advice):
+            held_out_counts(given, {target: 1.0}, 16, 64, fewest=10**6)
     own = given.with_judged(["exam"])
     assert [len(getattr(own, f"{s}_documents")["exam"]) for s in SIDES] == [0, 6, 3]
     assert own.judged["birds"] is corpus.judged["birds"]

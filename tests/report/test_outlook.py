@@ -16,6 +16,7 @@ from bydore_pyro.report.figures import as_svg
 from bydore_pyro.report.outlook import (
     COLUMNS,
     JUDGED,
+    bounds_table,
     curves_figure,
     frontier_figure,
     losses_words,
@@ -94,17 +95,37 @@ def test_a_verdict_is_about_a_difference_in_loss(
     assert "nats per token on law," in alone.figures
 
 
+@pytest.mark.parametrize(("decided", "then"), [("trials", "Trial runs"), ("match", "--trials 4")])
+def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> None:
+    uncovered = {"web": 0.99}
+    (told,) = outlook_verdicts(planted(decided=decided), uncovered)
+    assert "explains 99 % of web, so that its losses are guesses" in told.figures
+    assert "those of all targets; not those of law." in told.figures
+    assert then in told.figures
+    given, _ = outlook_verdicts(planted(decided="", better=(0.95, 0.95)), uncovered)
+    assert (given.level, given.answer) == ("careful", "Yes"), "a guess is in it"
+    assert "(from 90 % on it is decided)" in given.figures
+    (alone,) = outlook_verdicts(planted(decided=decided, targets=("web",)), uncovered)
+    assert "a question without it" not in alone.figures
+
+
 def test_no_target_worse_has_its_probability() -> None:
     *_, told = outlook_verdicts(planted(none_worse=0.93))
     assert told.heading == "Is no target worse than under the baseline? With probability 93 %."
 
 
 def test_bounds_have_their_price() -> None:
-    found = planted(price_at_least={"law": 0.0123}, price_at_most={"web": 0.0})
-    columns = price_columns(found, [*NAMES, None])
+    costs = {"loss": 0.0123, "low": -0.001, "high": 0.0254}
+    law = {"domain": "law", "side": "at least", "weight": 0.05, "of_more": 0.0031}
+    rows = bounds_table(planted(bounds=[law | {"costs": costs}, {"domain": "", "costs": costs}]))
+    assert rows.rows == [
+        ("law at least 0.05", "+0.012 (-0.001 to +0.025)", "costs 0.0031"),
+        ("all bounds", "+0.012 (-0.001 to +0.025)", "\N{EN DASH}"),
+    ]
+    columns = price_columns(planted(worth_of_text={"law": 0.0123}), [*NAMES, None])
     assert columns == {
         "within 0.01 nats": ["0.100 to 0.300"] * 4 + [""],
-        "0.01 more at least costs": ["", "0.0123", "", "", ""],
+        "10 % more text brings": ["", "0.0123", "", "", ""],
     }
 
 

@@ -25,6 +25,7 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.verdicts import LIMITS, Limits, verdicts_of
 from bydore_pyro.report.words import Verdict
+from bydore_pyro.runs.record import TargetRecord
 
 SETTLED, DECIDED = "Has it settled?", "How much is decided?"
 FITS, AGREES = "Is the posterior's width to be believed?", "Would another seed find the same?"
@@ -180,6 +181,18 @@ def test_a_run_is_judged_by_what_it_has(tmp_path: Path) -> None:
     good = (COVERED, SETTLED, DECIDED, CHECKED, FITS, REPEATS)
     levels = {found.question: found.level for found in verdicts_of(record)}
     assert levels == {**dict.fromkeys(good, "good"), AGREES: "unknown"}
+
+
+def test_the_targets_that_are_not_covered_are_named() -> None:
+    shares = {"law": 0.03, "german": 0.99}
+    of_each = {name: TargetRecord(unexplained=share) for name, share in shares.items()}
+    record = matched(unexplained=0.69)
+    record = dataclasses.replace(
+        record, metrics=dataclasses.replace(record.metrics, targets=of_each)
+    )
+    assert record.uncovered == {"german": 0.99}
+    told = verdict(record, COVERED).figures
+    assert "no mixture explains 99 % of german; law is covered." in told
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,9 @@ def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:
     two = asked_of(measured_run, tmp_path, validation=["all"], drop=["c"])
     assert two.domains.names == ("a", "b")
     assert two.answer.outlook.importance == {"a": 0.5, "b": 0.5}
+    known, length = two.answer.forecast.known, whole.answer.forecast.length
+    assert known.tokens.shape == (2, 3), "what the runs have read of the third counts"
+    assert two.answer.forecast.length == length
     matched = two.answer.evidence[0]
     assert matched.unexplained < 0.2, "nothing of the domain that was dropped is in it"
 
@@ -132,6 +135,25 @@ def test_bounds_that_no_mixture_meets_and_other_baselines_are_refused(
     with pytest.raises(ValueError, match="no target need be worse than under the baseline"):
         asked_of(measured_run, tmp_path / "out", goal)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_question_is_refused_before_anything_is_read(
+    measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Domains are dropped, so that a mixture of all of them is none of these."""
+    monkeypatch.setattr("bydore_pyro.runs.asking._rounds", None)
+    all_three = tmp_path / "all.json"
+    all_three.write_text('{"a": 0.5, "b": 0.2, "c": 0.3}')
+    monkeypatch.chdir(tmp_path)
+    assert AskConfig(mixture="all.json").anywhere().mixture == str(all_three)
+    assert AskConfig(mixture="uniform").anywhere().mixture == "uniform"
+    for given, goal in (
+        ({"mixture": "all.json"}, MEAN),
+        ({"mixture": "uniform", "against": "all.json"}, MEAN),
+        ({}, GoalConfig(baseline="all.json")),
+    ):
+        with pytest.raises(DataError, match="found 'c' in"):
+            asked_of(measured_run, tmp_path / "out", goal, drop=["c"], **given)
 
 
 def test_a_table_that_was_changed_is_refused(measured_run: Path, tmp_path: Path) -> None:

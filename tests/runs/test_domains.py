@@ -13,6 +13,7 @@ from tiny import documents_in, row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.runs.cautions import CAUTIONS
 from bydore_pyro.runs.domains import (
     belongs_of,
     consumed_tokens,
@@ -24,7 +25,6 @@ from bydore_pyro.runs.domains import (
     processes,
     run_of,
     search_domains,
-    tell_of_few_documents,
     tell_of_sampled,
     uniform_weights,
     with_targets,
@@ -181,20 +181,11 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     with_targets(copied, given.run, prepared=True)
     with_targets(corpus, given.run, prepared=False)
     assert not capsys.readouterr().err
-    assert with_targets(copied, given.run, prepared=False) is copied
-    assert "100% of the target 'a' stands in the training text" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("count", [1, 29, 30])
-def test_few_documents_are_told(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
-) -> None:
-    rows = [{"text": f"{number} " + "one more word " * (900 // count)} for number in range(count)]
-    path = write_lines(tmp_path / "t.jsonl", rows)
-    given = options(store, "--validation", str(path), "--validation_sequences", "512")
-    tell_of_few_documents(load_domains(given))
-    told = f"warning: documents in the validation set: {count}. With fewer than 30 the intervals"
-    assert (told in capsys.readouterr().err) == (count < 30)
+    noted = with_targets(copied, given.run, prepared=False)
+    assert noted.sha256 == copied.sha256
+    (line,) = noted.index[CAUTIONS]
+    assert "100% of the target 'a' stands in the training text" in line
+    assert f"warning: {line}" in capsys.readouterr().err
 
 
 def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:

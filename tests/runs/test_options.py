@@ -12,7 +12,10 @@ from bydore_pyro.runs.options import (
     SMOKE,
     Options,
     RunConfig,
+    absolute,
+    mixture_anywhere,
     options_or_resumed,
+    targets_anywhere,
 )
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.options import resumed_options
@@ -80,6 +83,9 @@ def test_places_are_found_from_any_working_directory(
         assert parse("--baseline", baseline).resolved().goal.baseline == found
     monkeypatch.chdir(tmp_path / "x=y")
     (tmp_path / "x=y" / "t.jsonl").touch()
+    assert targets_anywhere(["t.jsonl"]) == ["t.jsonl"], "a share would be read out of the path"
+    assert absolute("t.jsonl") == f"{tmp_path}/x=y/t.jsonl"
+    assert mixture_anywhere("natural") == "natural", "no folder of that name"
     assert RunConfig(validation=["t.jsonl"]).anywhere().validation == ["t.jsonl"]
 
 

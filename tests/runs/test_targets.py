@@ -23,7 +23,7 @@ from bydore_pyro.runs.methods import MethodOptions
 from bydore_pyro.runs.metrics import target_records
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import TargetRecord
-from bydore_pyro.runs.targets import Targets, forecast_for, search_readings, targets_of
+from bydore_pyro.runs.targets import Targets, forecast_for, forecasts, search_readings, targets_of
 from bydore_pyro.runs.trials import answered
 
 Read = tuple[MethodOptions, Domains, list[Measurement], list[TargetMeasurement]]
@@ -154,6 +154,8 @@ def test_nothing_is_forecast_of_what_no_run_has_read(both: Read) -> None:
     targets, readings = targets_in(both), search_readings(options, kept)
     assert forecast_for(domains, targets, readings[:1], 0) is None
     assert forecast_for(domains, targets, [], 0) is None
+    assert forecasts(domains.names, readings)
+    assert not forecasts([*domains.names, "new"], readings)
     for part in ("losses", "tokens"):
         less = {name: value for name, value in getattr(readings[0], part).items() if name != "b"}
         lacking = dataclasses.replace(readings[0], **{part: less})
