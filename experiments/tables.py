@@ -32,7 +32,8 @@ from bydore_pyro.utils import Checked, DataError, RunFolder, option
 ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and foretell
 the others. Reported are rank correlations a target and of the targets' mean, errors, the regret of
 the first choice, and how many losses lie in their 94 % intervals. Each folder of --runs holds one
-table; RegMix's test runs, where a folder has them, are foretold instead of the rest."""
+table; RegMix's test runs, where a folder has them, are foretold instead of the rest. At last all
+runs are fitted once; nine tenths, where none are apart."""
 
 LAW = "law"
 KINDS: tuple[Kind, ...] = ("law", "gaussian_process", "log_linear", "linear", "lightgbm")
@@ -51,7 +52,6 @@ class TablesConfig(Checked):
         None, "JSON file of olmix's groups: metrics to drop, and the weights of MMLU's four means."
     )
     draws: int = option(5, "Random choices of the fitted runs.", least=1, most=1000)
-    all_runs: bool = option(True, "Fit all runs, too; nine tenths, where none are for testing.")
     seed: int = option(0, "Seed of the choices.", least=0, below=2**31)
     out: str | None = option(None, "Folder of the run. Default: runs/tables-<time>.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
@@ -156,8 +156,8 @@ def all_scores(runs: Runs, count: int, draw: int, seed: int) -> dict[str, dict[s
         else:
             model = fit_regression(kind, *given)
         law = model if kind == LAW else law
-        seconds = time.perf_counter() - start
-        found[kind] = scores_of(model, *tested) | {"seconds": seconds}
+        seconds = {} if model.models == processes else {"seconds": time.perf_counter() - start}
+        found[kind] = scores_of(model, *tested) | seconds
     return found
 
 
@@ -178,7 +178,8 @@ def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, f
                 held = [f"{s[k]:.0f}" if k in s else "" for k in ("held", "held_of_the_mean")]
                 ranks = [f"{s[f'spearman_of_{k}']:.3f}" for k in ("a_target", "the_mean")]
                 off = [f"{s[k]:.2f}" for k in ("rmse", "regret")]
-                rows.append([count, kind, *ranks, *off, *held, f"{s['seconds']:.1f}"])
+                seconds = f"{s['seconds']:.1f}" if "seconds" in s else ""
+                rows.append([count, kind, *ranks, *off, *held, seconds])
         text += f"{name}:\n\n{markdown(header, rows)}\n"
     return text
 
@@ -189,7 +190,7 @@ def pieces_of(runs: Runs, run: TablesConfig) -> list[tuple[int, int]]:
     most = total if runs.test is not None else total - 3
     counts = [n for n in COUNTS if n <= most - 3][: 1 if run.smoke else None]
     found = [(count, draw) for draw in range(run.draws) for count in counts]
-    if not run.all_runs or run.smoke:
+    if run.smoke:
         return found
     return [*found, (total if runs.test is not None else round(0.9 * total), 0)]
 
