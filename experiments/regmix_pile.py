@@ -16,8 +16,8 @@ from bydore_pyro.runs import results_of
 from bydore_pyro.tables import (
     LIGHTGBM,
     TREES,
-    AnyRegression,
     PointRegression,
+    Regression,
     RunsTable,
     fit_regression,
     interval_of_run,
@@ -86,7 +86,7 @@ def read_tables(folder: Path) -> tuple[RunsTable, dict[str, RunsTable]]:
 
 def stopped_trees(
     runs: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
-) -> PointRegression:
+) -> Regression:
     """Fits LightGBM to weights ``(N, K)`` and losses ``(N,)`` until it predicts others no better.
 
     It stops where the mean absolute or squared error on the others has not fallen for 3 trees.
@@ -98,7 +98,7 @@ def stopped_trees(
     stopping = lightgbm.Dataset(*others, reference=training)
     stop = lightgbm.early_stopping(PATIENCE_ROUNDS, verbose=False)
     trees = lightgbm.train(LIGHTGBM, training, TREES, valid_sets=[stopping], callbacks=[stop])
-    return PointRegression(estimator=trees)
+    return Regression(models=(PointRegression(estimator=trees),))
 
 
 def mixtures_of(test: RunsTable, train: RunsTable) -> np.ndarray:
@@ -110,7 +110,7 @@ def mixtures_of(test: RunsTable, train: RunsTable) -> np.ndarray:
 
 def fit_all(
     train: RunsTable, target: str, test: np.ndarray, measured: np.ndarray
-) -> dict[str, AnyRegression]:
+) -> dict[str, Regression]:
     """Fits every regression of a target; the test's weights and losses may stop the trees."""
     weights, losses = train.weights, train.losses_of(target)
     models = (
@@ -123,7 +123,7 @@ def fit_all(
 
 
 def scores_of(
-    models: Mapping[str, AnyRegression], test: np.ndarray, measured: np.ndarray, own: bool
+    models: Mapping[str, Regression], test: np.ndarray, measured: np.ndarray, own: bool
 ) -> dict[str, float | None]:
     """Returns every regression's rank correlation, and of runs of its own scale the share inside
     of the process's intervals in per cent."""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from experiment_results import SCRIPTS, check_origin
 from planted_laws import READ_AT, planted
@@ -19,7 +20,7 @@ from bydore_pyro.data.store import open_store
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = ["plants", "compare", "live", "assumptions", "convergence", "calibration"]
-OTHERS = ["reuse_guide", "regmix_pile", "law", "decisions"]
+OTHERS = ["reuse_guide", "regmix_pile", "law", "decisions", "tables"]
 ALL_OF_THEM = "study"
 
 
@@ -205,6 +206,31 @@ def write_finished_runs(folder: Path) -> Path:
         text = "".join(",".join(line) + "\n" for line in table)
         (folder / f"small-{name}.csv").write_text(text, encoding="utf-8")
     return folder
+
+
+def test_tables_in_smoke_size_go_on_where_they_were(tmp_path: Path, run_here: Run) -> None:
+    rng, runs, out = np.random.default_rng(0), tmp_path / "swarm", tmp_path / "run"
+    runs.mkdir()
+    weights = rng.dirichlet(np.ones(3), 30)
+    for name, columns, values in (
+        ("ratios", "a,b,c", weights), ("metrics", "a,exam", 2 + (weights[:, :2] + 0.1) ** -0.4)
+    ):  # fmt: skip
+        lines = [f"r{n}," + ",".join(f"{x:.12f}" for x in row) for n, row in enumerate(values)]
+        (runs / f"{name}.csv").write_text("\n".join([f"run,{columns}", *lines]))
+    done = run_here("tables", "--smoke", "--draws", "1", "--runs", str(runs), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    results = json.loads((out / "results.json").read_text())
+    check_origin(results)
+    found = results["tables"]["swarm"]["6"]
+    assert {*found} == {"law", "gaussian_process", "log_linear", "linear"}
+    assert found["law"]["spearman_of_a_target"] > 0.5
+    (out / "results.json").unlink()
+    again = run_here("tables", "--resume", str(out))
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout, "nothing is fitted again"
+    refused = run_here("tables", "--runs", str(tmp_path), "--out", str(tmp_path / "no"))
+    assert (refused.returncode, (tmp_path / "no").exists()) == (2, False)
+    assert "Expected tables of runs in" in refused.stderr
 
 
 def test_law_in_smoke_size(tmp_path: Path, run_here: Run) -> None:

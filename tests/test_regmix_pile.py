@@ -16,7 +16,8 @@ pytest.importorskip("botorch")
 
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.tables import fit_regression, interval_of_run, simulated_optimum
-from bydore_pyro.tables.regression import PointRegression, spearman_x100
+from bydore_pyro.tables.left_out import spearman_x100
+from bydore_pyro.tables.regression import PointRegression
 from bydore_pyro.tables.tables import read_runs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
@@ -77,9 +78,10 @@ def test_early_stopping_ends_at_the_least_error() -> None:
     """Its trees are a beginning of the 1000: one more raises an error on what it stops on."""
     weights, losses = planted(200, noise=0.3)
     test, expected = planted(100, noise=0.3, seed=1)
-    whole = fit_regression("lightgbm", weights, losses)
-    stopped = regmix_pile.stopped_trees((weights, losses), (test, expected))
+    (whole,) = fit_regression("lightgbm", weights, losses).models
+    (stopped,) = regmix_pile.stopped_trees((weights, losses), (test, expected)).models
     assert isinstance(whole, PointRegression)
+    assert isinstance(stopped, PointRegression)
     trees = stopped.estimator.best_iteration
     assert 1 < trees < 1000
 
@@ -120,7 +122,7 @@ def test_the_figures_of_the_authors() -> None:
     assert round(weights["pile_cc"], 4) == 0.8909
     assert round(weights["ubuntu_irc"], 4) == 0.0614
     process = fit_regression("gaussian_process", train.weights, losses)
-    assert score(process) > 99.4
+    assert score(process) > 99.3, "its kernel is found from half of the runs"
     low, high = interval_of_run(process, test.weights).T
     assert ((low < measured) & (measured < high)).mean() > 0.94
     assert score(fit_regression("gaussian_process", train.weights[:24], losses[:24])) > 90

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -106,6 +106,38 @@ class Law:
     def length(self) -> float:
         """The longest run's tokens, in units of the given; other lengths are a guess."""
         return self.runs.length
+
+    def linearised(self, tokens: Tensor, target: int) -> tuple[Tensor, Tensor]:
+        """Returns a target's law as a line in its parameters, about the likeliest at the likeliest
+        point of the grid.
+
+        Its prior mean ``(M,)`` is in nats per token; the products of the features ``(M, P)`` are
+        its prior's covariance, ``J V J'``.
+
+        Args:
+            tokens: ``(M, K)``, as for `fit_law`.
+            target: In [0, T).
+        """
+        best, runs, fit = self.likeliest, self.runs, self.fitted
+        chosen = slice(target, target + 1)
+        own, transfer = runs.own[chosen], runs.transfer[chosen]
+        some = replace(runs, amounts=runs.amounts_of(tokens), own=own, transfer=transfer)
+        modes, deviation = fit.modes[best, chosen], fit.deviation[target]
+        losses, jacobian = _linearised(some, self.openness[best, None], modes[None])
+        features = jacobian[0, 0] * deviation
+        mean = losses[0, 0] + features @ ((fit.shared[best] - modes[0]) / deviation)
+        return runs.centre[target] + runs.unit * mean, runs.unit * features
+
+    @property
+    def likeliest(self) -> int:
+        """The point of the grid with the most evidence."""
+        return int(self.fitted.log_evidence.argmax())
+
+    def noise(self) -> tuple[Tensor, Tensor]:
+        """Returns the noise's variance ``(T,)``, nats squared, and its degrees of freedom ``(T,)``,
+        at the likeliest point of the grid."""
+        best = self.likeliest
+        return self.runs.unit**2 * self.fitted.variances[best], self.fitted.degrees[best]
 
     def draws(self, count: int = 1000, seed: int = 0) -> LawDraws:
         """Returns draws of the posterior."""

@@ -106,7 +106,7 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     mixture, gain, distance = proposed(
         fit_regression(kind, drawn, losses),
         problem.mixture(problem.token_shares),
-        TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))]),
+        TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))], capped=False),
         draws=config.regmix_draws,
         kl=config.regmix_kl,
     )

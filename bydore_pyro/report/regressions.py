@@ -40,9 +40,10 @@ def _regression(record: RunRecord) -> Verdict | None:
         return None
     figures = (
         f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
-        f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}, "
-        f"{percent(one.coverage)} in their {HELD} intervals."
+        f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}"
     )
+    held = f"{percent(one.coverage)} in their {HELD} intervals"
+    figures += "." if one.coverage is None else f", {held}."
     ranks = one.spearman_x100 >= RANKS
     return Verdict("good" if ranks else "careful", "Does it predict runs that it has not seen?",
                    "It ranks them" if ranks else "Roughly", figures)  # fmt: skip

@@ -1,3 +1,4 @@
+from .left_out import spearman_x100 as spearman_x100
 from .proposal import SimulatedOptimum as SimulatedOptimum
 from .proposal import TrustRegion as TrustRegion
 from .proposal import proposed as proposed
@@ -6,12 +7,12 @@ from .record import Details as Details
 from .record import Regressed as Regressed
 from .regression import LIGHTGBM as LIGHTGBM
 from .regression import TREES as TREES
-from .regression import AnyRegression as AnyRegression
+from .regression import Either as Either
 from .regression import Kind as Kind
 from .regression import PointRegression as PointRegression
+from .regression import Regression as Regression
 from .regression import fit_regression as fit_regression
 from .regression import interval_of_run as interval_of_run
-from .regression import spearman_x100 as spearman_x100
 from .table_fit import RegressionConfig as RegressionConfig
 from .table_fit import fit_table_of_runs as fit_table_of_runs
 from .table_fit import prior_of as prior_of

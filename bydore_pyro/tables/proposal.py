@@ -2,7 +2,7 @@
 
 No regression knows what lies far from every run, and the best of its guesses lies there. So a
 proposal lies in a trust region: off its nearest run it has no larger share of tokens than 94 % of
-the runs have off theirs.
+the runs have off theirs, and of each domain at most 1.25 times the largest share of a run.
 
 References:
     Liu et al., RegMix: Data Mixture as Regression for Language Model Pre-training,
@@ -19,24 +19,29 @@ from statistics import NormalDist
 import numpy as np
 
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_caps
-from bydore_pyro.tables.gaussian_process import GaussianProcess
 from bydore_pyro.tables.record import Distance, Gain
-from bydore_pyro.tables.regression import AnyRegression
+from bydore_pyro.tables.regression import REACH, Regression
 from bydore_pyro.utils import require
 
 __all__ = ["BEST", "SimulatedOptimum", "TrustRegion", "gain_over", "proposed", "relative_entropy",
            "simulated_optimum", "with_intervals"]  # fmt: skip
 
 BEST = 128  # simulated mixtures that are averaged
-CONTENDERS, POSTERIOR_DRAWS = 4000, 400  # mixtures on which functions are drawn; the functions
+# Of the mixtures with the best means those with the best bounds, on which functions are drawn.
+CANDIDATES, CONTENDERS, POSTERIOR_DRAWS = 4000, 1000, 400
 SURE = 0.97  # the probability of an improvement that is called one
+RANKED = 50.0  # rank correlation of left-out runs, x 100, below which nothing is sure
+BELOW_ALL = "Its whole interval lies below the best run: no run shows that it can be so good."
+UNRANKED = "Left-out runs are hardly ranked, or too few to be left out: no prediction is sure."
+BEYOND = 1.25  # times the largest share of a run, which no proposal exceeds
 
 
 class TrustRegion:
     """The mixtures whose nearest run ``(N, K)`` is not farther than is usual among the runs.
-    Distances are total variations, the share of tokens that lies elsewhere."""
+    Distances are total variations, the share of tokens that lies elsewhere. It is `capped` at 1.25
+    times the largest share that a run has of each domain, but for RegMix's own proxies."""
 
-    def __init__(self, runs: np.ndarray, names: Sequence[str]) -> None:
+    def __init__(self, runs: np.ndarray, names: Sequence[str], capped: bool = True) -> None:
         from scipy.spatial.distance import cdist
 
         self.runs, self.names = runs, names
@@ -45,6 +50,7 @@ class TrustRegion:
         np.fill_diagonal(among, np.inf)
         self.among = among.min(1) if len(distinct) > 1 else np.zeros(1)  # to the nearest other
         self.reach = float(np.quantile(self.among, HDI_PROBABILITY))
+        self.most = np.minimum(BEYOND * runs.max(0), 1.0) if capped else np.ones(runs.shape[1])
 
     def nearest(self, mixtures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the place of the run nearest to each mixture ``(S, K)``, and its distance."""
@@ -56,10 +62,14 @@ class TrustRegion:
 
     def far(self, mixture: np.ndarray) -> bool:
         """Whether a mixture ``(K,)`` lies outside."""
-        return bool(self.nearest(mixture[None])[1][0] > self.reach * (1 + 1e-6) + 1e-9)
+        outside = self.nearest(mixture[None])[1][0] > self.reach * (1 + 1e-6) + 1e-9
+        return bool(outside or (mixture > self.most * (1 + 1e-6) + 1e-9).any())
 
     def moved_in(self, mixtures: np.ndarray) -> np.ndarray:
-        """Moves the mixtures ``(S, K)`` that lie outside straight towards their nearest runs."""
+        """Caps the mixtures ``(S, K)`` at 1.25 times the runs' shares, and moves those that lie
+        outside straight towards their nearest runs."""
+        if (self.most < 1).any():
+            mixtures = within_caps(mixtures, self.most)
         places, distances = self.nearest(mixtures)
         outside = distances > self.reach
         moved, step = mixtures.copy(), self.reach / np.maximum(distances, 1e-300)
@@ -72,6 +82,7 @@ class TrustRegion:
         places, distances = self.nearest(mixture[None])
         nearest, far = float(distances[0]), self.far(mixture)
         held = not far and nearest > 0.99 * self.reach
+        full = bool((mixture > 0.999 * self.most)[self.most < 1].any())
         words = (
             f"The nearest run ({self.names[places[0]]}) has {100 * nearest:.0f} % of its tokens "
             f"elsewhere; the runs among themselves have {100 * np.median(self.among):.0f} % "
@@ -83,9 +94,11 @@ class TrustRegion:
             words += (
                 ": the proposal was kept within this distance, because nothing beyond it was run."
             )
+        elif full:
+            words += f": no weight above {BEYOND:g} times the largest of a run is proposed."
         else:
             words += ": mixtures like this one were run."
-        return Distance(far=far, held=held, words=words)
+        return Distance(far=far, held=not far and (held or full), words=words)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +112,7 @@ class SimulatedOptimum:
 
 
 def simulated_optimum(
-    model: AnyRegression,
+    model: Regression,
     prior: np.ndarray,
     region: TrustRegion | None = None,
     *,
@@ -111,9 +124,9 @@ def simulated_optimum(
     """Returns the mean of those simulated mixtures whose predicted loss is least.
 
     The mixtures are drawn from Dirichlet(prior), as the authors do, with NumPy's generator of their
-    seed; those outside of the trust region are moved to its edge. Of a Gaussian process 400
-    functions are drawn from the posterior, each with an optimum of its own among the 4,000 mixtures
-    with the least mean - 2 standard deviations.
+    seed; those outside of the trust region are moved to its edge. Where the regression knows how
+    sure it is, 400 functions are drawn from the posterior, each with an optimum of its own among
+    the 1,000 mixtures with the least mean - 2 standard deviations.
 
     Args:
         model: What predicts losses.
@@ -124,7 +137,7 @@ def simulated_optimum(
             not given.
         kl: What a nat of relative entropy to the prior costs, in losses; it is added to every
             prediction before the best are chosen.
-        posterior: Whether functions are drawn from a Gaussian process's posterior.
+        posterior: Whether functions are drawn from the posterior.
     """
     prior = prior / prior.sum()
     mixtures = np.zeros((draws, len(prior)))
@@ -133,16 +146,20 @@ def simulated_optimum(
     mixtures[:, prior > 0] = legacy.dirichlet(prior[prior > 0], size=draws)
     mixtures = _allowed(mixtures, region, caps)
     cost = kl * relative_entropy(mixtures, prior) if kl else np.zeros(len(mixtures))  # (S,)
-    order = np.argsort(model.predict(mixtures) + cost, kind="stable")[:BEST]
-    weights = _allowed(mixtures[order].mean(0)[None], region, caps)[0]
+    losses = model.predict(mixtures) + cost
+    order = np.argsort(losses, kind="stable")
+    single, weights = mixtures[order[0]], mixtures[order[:BEST]].mean(0)
     optima = None
-    if isinstance(model, GaussianProcess) and posterior:
-        mean, deviation = model.moments(mixtures)
-        chosen = np.argsort(mean + cost - 2 * deviation, kind="stable")[:CONTENDERS]
-        losses = model.sample(mixtures[chosen], POSTERIOR_DRAWS, 42) + cost[chosen]
-        own = np.argsort(losses, axis=1, kind="stable")[:, :BEST]
+    if model.tells_doubt and posterior:
+        some = order[:CANDIDATES]
+        deviation = model.deviation(mixtures[some], of_run=False)
+        bound = losses[some] - (0 if deviation is None else 2 * deviation)
+        chosen = some[np.argsort(bound, kind="stable")[:CONTENDERS]]
+        drawn = model.sample(mixtures[chosen], POSTERIOR_DRAWS, 42) + cost[chosen]
+        own = np.argsort(drawn, axis=1, kind="stable")[:, :BEST]
         optima = mixtures[chosen][own].mean(1)
-    return SimulatedOptimum(weights=weights, single=mixtures[order[0]], draws=optima)
+    weights = _allowed(weights[None], region, caps)[0]
+    return SimulatedOptimum(weights=weights, single=single, draws=optima)
 
 
 def _allowed(
@@ -169,7 +186,7 @@ def relative_entropy(weights: np.ndarray, natural: np.ndarray) -> np.ndarray:
 
 
 def proposed(
-    model: AnyRegression,
+    model: Regression,
     mixture: Mixture,
     region: TrustRegion,
     *,
@@ -180,10 +197,10 @@ def proposed(
     """Returns the mixture to use, its gain over the prior, and its distance from the runs.
 
     Candidates are the mean of the best simulated mixtures, which is RegMix's optimum, and the
-    prior; with a Gaussian process the one best simulated mixture too. That one is taken whose own
-    predicted loss is least, the cost of its distance from the prior included. The mean of the
-    posterior's optima is none of them: where these lie near different vertices, their mean is a
-    mixture that nobody found good.
+    prior; where the regression knows how sure it is, the one best simulated mixture too. That one
+    is taken whose own predicted loss is least, the cost of its distance from the prior included.
+    The mean of the posterior's optima is none of them: where these lie near different vertices,
+    their mean is a mixture that nobody found good.
 
     Args:
         model: What predicts losses.
@@ -196,7 +213,7 @@ def proposed(
     prior = np.array(mixture.weights)
     optimum = simulated_optimum(model, prior, region, draws=draws, caps=caps, kl=kl)
     candidates = [optimum.weights]
-    if isinstance(model, GaussianProcess):
+    if model.tells_doubt:
         candidates.append(optimum.single)
     if caps is None or (prior <= caps).all():
         candidates.append(prior)
@@ -214,6 +231,10 @@ def proposed(
     gain, distance = gain_over(model, shares, prior, region), region.described(shares)
     found = dataclasses.replace(found, predicted_loss=_predicted(model, found, prior))
     notes = (*found.notes, *_notes(found, gain, distance, len(region.runs)))
+    if beyond(model, shares):
+        notes = (*notes, BELOW_ALL)
+    if model.rank is not None and model.rank < RANKED:
+        notes = (*notes, UNRANKED)
     return dataclasses.replace(found, notes=notes), gain, distance
 
 
@@ -239,11 +260,13 @@ def with_intervals(mixture: Mixture, prior: np.ndarray, draws: np.ndarray) -> Mi
 
 
 def gain_over(
-    model: AnyRegression, weights: np.ndarray, other: np.ndarray, region: TrustRegion
+    model: Regression, weights: np.ndarray, other: np.ndarray, region: TrustRegion
 ) -> Gain:
     """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
 
-    Nobody knows the probability far from every run, or without cross-validation.
+    Nobody knows the probability far from every run, or without cross-validation. Nothing is sure
+    where left-out runs are ranked with less than 50, or where a whole interval lies below the best
+    run.
     """
     mean, deviation = model.gap(weights, other)
     if same := np.array_equal(weights, other):
@@ -254,11 +277,23 @@ def gain_over(
         return Gain(mean=mean, sure=False)
     unsure = deviation > 0 and not same
     probability = NormalDist().cdf(mean / deviation) if unsure else float(mean > 0)
-    return Gain(mean=mean, probability=probability, sure=probability >= SURE)
+    ranked = model.rank is None or model.rank >= RANKED
+    return Gain(
+        mean=mean,
+        probability=probability,
+        sure=probability >= SURE and ranked and not beyond(model, weights),
+    )
+
+
+def beyond(model: Regression, weights: np.ndarray) -> bool:
+    """Whether the whole 94 % interval of a mixture ``(K,)`` lies below the best run's loss."""
+    deviation = model.deviation(weights[None])
+    half = 0.0 if deviation is None else REACH * float(deviation[0])
+    return float(model.predict(weights[None])[0]) + half < model.least
 
 
 def _predicted(
-    model: AnyRegression, mixture: Mixture, prior: np.ndarray
+    model: Regression, mixture: Mixture, prior: np.ndarray
 ) -> dict[str, tuple[float, float | None]]:
     """Returns the losses of a run on these weights, the prior, equal shares."""
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])

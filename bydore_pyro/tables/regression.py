@@ -1,43 +1,39 @@
-"""Regressions of a target's loss on the weights, and how well they predict runs left out.
+"""Regressions of targets' losses on the weights, and how well they predict runs left out.
 
-Runs are dealt into folds, runs on one mixture into the same; each fold is predicted by a fit to the
-others. No regression wins on every table, so the one with the best rank correlation is chosen. Its
-intervals are as wide as its own errors ask for (conformal prediction): the errors of left-out runs,
-in units of what the regression takes for their standard deviation, have a quantile, and intervals
-reach that far. Beyond where runs were measured no calibration holds.
+Each target has a regression of its own, and the weighted mean of targets is the mean of theirs: it
+ranks mixtures far better than one regression of the mean.
 
-References:
-    Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005, on conformal
-    prediction. allenai/olmix (Apache-2.0), the log-linear law.
+The law of losses and the Gaussian process count half each; from 20 runs on the share lies halfway
+between a half and what the runs prefer when each is left out. Below 12 runs the law decides alone
+on targets that are a domain's own text: it knows more of them than of benchmarks.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize, stats
 
 from bydore_pyro.mixture import HDI_PROBABILITY
-from bydore_pyro.tables.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.tables.record import Regressed
+from bydore_pyro.tables.gaussian_process import (
+    GaussianProcess,
+    fit_gaussian_process,
+    fit_law_processes,
+)
+from bydore_pyro.tables.log_linear import fit_log_linear
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["LIGHTGBM", "TREES", "AnyRegression", "Choice", "Kind", "LogLinear", "PointRegression",
-           "best_of", "cross_validate", "fit_log_linear", "fit_regression", "interval_of_run",
-           "spearman_x100"]  # fmt: skip
+__all__ = ["FEWEST_FOR_LAW", "LIGHTGBM", "REACH", "TREES", "Choice", "Either", "Kind",
+           "PointRegression", "Regression", "fit_regression", "interval_of_run"]  # fmt: skip
 
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
-Kind = Literal["linear", "lightgbm", "log_linear", "gaussian_process"]
-Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
-FOLDS = 5
-FEWEST_RUNS = 20  # below, a fold's correlation and a 94 % quantile are chance
+Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]
+Choice = Literal["auto", "law", "linear", "lightgbm", "log_linear", "gaussian_process"]
+FEWEST_FOR_LAW = 6
+SHARED_FROM, PREFERRED_FROM = 12, 20  # runs from which the process counts, and runs left out
 ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss
 
 # The authors' settings, LightGBM's own for the rest, and what makes it the same everywhere.
@@ -54,77 +50,203 @@ LIGHTGBM = {
     "verbosity": -1,
 }
 
-# The log-linear law's search.
-SHRINKAGE = 1e-3  # in units of the losses' variance for a slope of 1
-BELOW = (0.05, 0.5, 2.0)  # starts: the asymptote, so many ranges of the losses below the least
-LARGEST = 50.0  # of an exponent, so that a step too far is only a bad one
-EVALUATIONS = 200
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointRegression:
-    """A fitted regression without uncertainty of its own.
+    """A fitted regression of one target, without uncertainty: a new run's loss deviates by 1, and
+    `Regression.width` tells in which unit.
 
     Args:
         estimator: Fitted, with a method `predict`.
-        width: Standard deviation of a new run's loss about the prediction, which cross-validation
-            finds; None before.
     """
 
     estimator: Any
-    width: float | None = None
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, in the runs' unit."""
         return self.estimator.predict(weights)
 
-    def deviation(self, weights: np.ndarray) -> np.ndarray | None:
-        """Returns standard deviations ``(S,)`` of one more run on each mixture, None if unknown."""
-        return None if self.width is None else np.full(len(weights), self.width)
+    def deviation(self, weights: np.ndarray, of_run: bool = True) -> np.ndarray:
+        """Returns 1 ``(S,)``."""
+        return np.ones(len(weights))
+
+    def covariance(self, weights: np.ndarray) -> np.ndarray:
+        """Returns that of new runs ``(S, S)``."""
+        return np.eye(len(weights))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Either:
+    """One of two processes is right: the law, with probability `share`, or the other."""
+
+    law: GaussianProcess
+    process: GaussianProcess
+    share: float
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
+        return self._mean(self.law.predict(weights), self.process.predict(weights))
+
+    def deviation(self, weights: np.ndarray, of_run: bool = True) -> np.ndarray:
+        """Returns the standard deviation ``(S,)`` of a run's loss, or of the expected loss."""
+        own, other = (one.deviation(weights, of_run) for one in (self.law, self.process))
+        between = self.share * (1 - self.share) * self._apart(weights) ** 2
+        return np.sqrt(self._mean(own**2, other**2) + between)
+
+    def covariance(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the covariance ``(S, S)`` of the mixtures' expected losses."""
+        apart = self._apart(weights)
+        within = self._mean(self.law.covariance(weights), self.process.covariance(weights))
+        return within + self.share * (1 - self.share) * np.outer(apart, apart)
+
+    def _mean(self, law: np.ndarray, process: np.ndarray) -> np.ndarray:
+        return self.share * law + (1 - self.share) * process
+
+    def _apart(self, weights: np.ndarray) -> np.ndarray:
+        return self.law.predict(weights) - self.process.predict(weights)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Regression:
+    """A regression a target, and the weighted mean of them.
+
+    Nobody knows how targets' errors go together, so deviations are as if all erred alike.
+
+    Args:
+        models: Of the targets.
+        shares: Of the targets in the mean ``(T,)``.
+        width: Factor of all standard deviations, which cross-validation finds; None where neither
+            it nor the regression tells any.
+        rank: Rank correlation of left-out runs, times 100; None if there was none.
+        least: The mean of the best run.
+    """
+
+    models: tuple[PointRegression | GaussianProcess | Either, ...]
+    shares: tuple[float, ...] = (1.0,)
+    width: float | None = None
+    rank: float | None = None
+    least: float = -np.inf
+
+    @property
+    def tells_doubt(self) -> bool:
+        """Whether it knows of itself how sure it is."""
+        return not isinstance(self.models[0], PointRegression)
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the expected mean losses ``(S,)`` of mixtures ``(S, K)``."""
+        return self.mean_of([model.predict(weights) for model in self.models])
+
+    def deviation(self, weights: np.ndarray, of_run: bool = True) -> np.ndarray | None:
+        """Returns the standard deviations ``(S,)`` of a run's loss on each mixture, or of the
+        expected loss; None if unknown."""
+        if self.width is None:
+            return None
+        return self.width * self.mean_of([m.deviation(weights, of_run) for m in self.models])
 
     def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float | None]:
-        """Returns the other mixture's loss minus this one's, and its standard deviation between
-        two new runs, in the unit of the losses."""
-        own, others = self.predict(np.stack([weights, other]))
-        return float(others - own), None if self.width is None else np.sqrt(2) * self.width
+        """Returns the other mixture's loss minus this one's, and its standard deviation, in the
+        unit of the losses; without doubt of its own, that between two new runs."""
+        both, difference = np.stack([weights, other]), np.array([-1.0, 1.0])
+        mean = float(difference @ self.predict(both))
+        if self.width is None:
+            return mean, None
+        variances = [difference @ model.covariance(both) @ difference for model in self.models]
+        return mean, self.width * float(self.mean_of([np.sqrt(max(v, 0.0)) for v in variances]))
+
+    def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
+        """Draws functions from the posterior: their losses of mixtures ``(draws, S)``."""
+        normal = np.random.default_rng(seed).standard_normal((draws, len(weights)))
+        drawn = []
+        for model in self.models:
+            values, vectors = np.linalg.eigh(model.covariance(weights))
+            # The symmetric root, so that one draw errs alike for all targets.
+            root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+            drawn.append(normal @ root)
+        return self.predict(weights) + (self.width or 0.0) * self.mean_of(drawn)
+
+    def of_target(self, place: int) -> Regression:
+        """Returns that of one target."""
+        return Regression(models=(self.models[place],), width=1.0 if self.tells_doubt else None)
+
+    def mean_of(self, values: Sequence[Any]) -> Any:
+        """Returns the weighted mean of the targets' values."""
+        return sum(share * value for share, value in zip(self.shares, values, strict=True))
 
 
-AnyRegression = PointRegression | GaussianProcess
-
-
-def interval_of_run(model: AnyRegression, weights: np.ndarray) -> np.ndarray:
+def interval_of_run(model: Regression, weights: np.ndarray) -> np.ndarray:
     """Returns the 94 % intervals of one more run on each mixture ``(S, 2)``, NaN if unknown."""
     mean, deviation = model.predict(weights), model.deviation(weights)
     half = np.full(len(mean), np.nan) if deviation is None else REACH * deviation
     return np.stack([mean - half, mean + half], axis=1)
 
 
-def spearman_x100(predicted: np.ndarray, measured: np.ndarray) -> float | None:
-    """Returns the rank correlation times 100, in [-100, 100]; None if one ``(N,)`` is constant."""
-    if min(np.ptp(predicted), np.ptp(measured)) == 0:
-        return None
-    return 100 * float(stats.spearmanr(predicted, measured).statistic)
-
-
-def fit_regression(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRegression:
-    """Fits a regression of a target's loss on the weights.
+def fit_regression(
+    kind: Kind,
+    weights: np.ndarray,
+    losses: np.ndarray,
+    shares: Sequence[float] = (1.0,),
+    own: Sequence[int] | None = None,
+) -> Regression:
+    """Fits a regression of each target's loss on the weights.
 
     Args:
-        kind: "linear": least squares. "lightgbm": 1000 trees, learning rate 0.01, seed 42, on one
-            thread, so that the same runs give the same trees. "log_linear": olmix's law, see
-            `fit_log_linear`. "gaussian_process": see `fit_gaussian_process`.
+        kind: "law": the law of losses and the Gaussian process. "linear": least
+            squares. "lightgbm": 1000 trees, learning rate 0.01, seed 42, on one thread, so that the
+            same runs give the same trees. "log_linear": olmix's law, see `fit_log_linear`.
+            "gaussian_process": see `fit_gaussian_process`.
         weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N,)``, in any unit.
+        losses: Of the runs ``(N, T)``, or of one target ``(N,)``; in any unit.
+        shares: Of the targets in their mean ``(T,)``.
+        own: The domain ``(T,)`` that each target is held-out text of, -1 for none; none if not
+            given. The law asks for it.
 
     Raises:
-        DataError: When there are too few runs, their losses are equal but for rounding, or the
-            library that fits is not installed.
+        DataError: When there are too few runs, all are on one mixture, a target's losses are equal
+            but for rounding, or the library that fits is not installed.
     """
-    fewest = 2 * MIN_RUNS_IN_LEAF if kind == "lightgbm" else 2
+    losses = losses.reshape(len(losses), -1)
+    fewest = {"lightgbm": 2 * MIN_RUNS_IN_LEAF, "law": FEWEST_FOR_LAW}.get(kind, 2)
     if len(losses) < fewest:
         raise DataError(f"Expected at least {fewest} runs for {kind}, found {len(losses)}")
-    if not np.ptp(losses) > ROUNDED * np.abs(losses).max():
-        raise DataError(f"Expected runs that differ in loss, found {losses[0]:g} in all")
+    if not np.ptp(weights, axis=0).max() > ROUNDED:
+        raise DataError(f"Expected runs on different mixtures, found one in all {len(losses)} runs")
+    for column in losses.T:
+        if not np.ptp(column) > ROUNDED * np.abs(column).max():
+            raise DataError(f"Expected runs that differ in loss, found {column[0]:g} in all")
+    models: tuple[PointRegression | GaussianProcess | Either, ...]
+    if kind == "law":
+        models = _by_law(weights, losses, [-1] * losses.shape[1] if own is None else own)
+    else:
+        models = tuple(_one(kind, weights, column) for column in np.ascontiguousarray(losses.T))
+    doubt = kind in ("law", "gaussian_process")
+    least = float((losses @ np.array(shares)).min())
+    return Regression(
+        models=models, shares=tuple(shares), width=1.0 if doubt else None, least=least
+    )
+
+
+def _by_law(
+    weights: np.ndarray, losses: np.ndarray, own: Sequence[int]
+) -> tuple[GaussianProcess | Either, ...]:
+    """Fits the law to all targets, and a process to each that it does not decide alone."""
+    found: list[GaussianProcess | Either] = []
+    laws = fit_law_processes(weights, losses, own)
+    for law, domain, column in zip(laws, own, np.ascontiguousarray(losses.T), strict=True):
+        if domain >= 0 and len(losses) < SHARED_FROM:
+            found.append(law)
+            continue
+        process, share = fit_gaussian_process(weights, column), 0.5
+        if len(losses) >= PREFERRED_FROM:
+            errors, others = law.left_out()[0], process.left_out()[0]
+            apart = others - errors
+            preferred = np.clip(others @ apart / max(float(apart @ apart), 1e-300), 0, 1)
+            share = (0.5 + float(preferred)) / 2
+        found.append(Either(law=law, process=process, share=share))
+    return tuple(found)
+
+
+def _one(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> PointRegression | GaussianProcess:
+    """Fits a regression to one target."""
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":
@@ -136,144 +258,3 @@ def fit_regression(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRe
     # LightGBM's own interface: the names of its scikit-learn interface change between versions.
     training = lightgbm.Dataset(weights, losses, params=LIGHTGBM)
     return PointRegression(estimator=lightgbm.train(LIGHTGBM, training, TREES))
-
-
-def cross_validate(
-    kind: Kind, weights: np.ndarray, losses: np.ndarray, progress: Callable[[], object] = int
-) -> Regressed:
-    """Predicts each fold of the runs by a fit to the others.
-
-    Args:
-        kind: The regression.
-        weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N,)``.
-        progress: Is called after each fold.
-
-    Raises:
-        DataError: When there are too few runs.
-    """
-    _, group = np.unique(weights, axis=0, return_inverse=True)
-    if len(losses) < FEWEST_RUNS or group.max() < FOLDS:
-        raise DataError(
-            f"Expected at least {FEWEST_RUNS} runs to cross-validate, found {len(losses)}"
-        )
-    dealt = require("sklearn.model_selection", "baselines").GroupKFold(
-        FOLDS, shuffle=True, random_state=0
-    )
-    folds, start = np.empty(len(losses), int), time.perf_counter()
-    predicted, deviation = np.empty(len(losses)), np.empty(len(losses))
-    for fold, (rest, out) in enumerate(dealt.split(weights, groups=group.ravel())):
-        model = dataclasses.replace(fit_regression(kind, weights[rest], losses[rest]), width=1.0)
-        predicted[out], folds[out] = model.predict(weights[out]), fold
-        deviation[out] = model.deviation(weights[out])
-        progress()
-    seconds = (time.perf_counter() - start) / FOLDS
-    errors = np.abs(predicted - losses) / np.maximum(deviation, 1e-12 * np.ptp(losses))
-    inside = [errors[folds == f] <= _quantile(errors[folds != f]) for f in range(FOLDS)]
-    return Regressed(
-        regression=kind,
-        spearman_x100=spearman_x100(predicted, losses) or 0.0,
-        rmse=float(np.sqrt(np.mean((predicted - losses) ** 2))),
-        coverage=float(np.concatenate(inside).mean()),
-        width=_quantile(errors) / REACH,
-        seconds=seconds,
-    )
-
-
-def best_of(
-    choice: Choice,
-    weights: np.ndarray,
-    losses: np.ndarray,
-    progress: Callable[[], object] = int,
-) -> tuple[AnyRegression, dict[str, Regressed]]:
-    """Fits the regression that is asked for, or that ranks left-out runs best.
-
-    Args:
-        choice: "auto" for the best rank correlation of left-out runs, and for the Gaussian process
-            where there are fewer than 20 runs.
-        weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N,)``.
-        progress: Is called after each fold.
-
-    Returns:
-        The regression fitted to all runs, with intervals as wide as left-out runs ask for, and
-        what these said of those that were compared, best first; nothing where they are too few.
-
-    Raises:
-        DataError: When the runs are too few for the regression, or the losses are all equal.
-    """
-    kinds: tuple[Kind, ...] = get_args(Kind) if choice == "auto" else (choice,)
-    found: dict[Kind, Regressed] = {}
-    for kind in kinds:
-        # A regression may be content with all runs and not with four fifths of them.
-        with contextlib.suppress(DataError):
-            found[kind] = cross_validate(kind, weights, losses, progress)
-    ranked = sorted(found, key=lambda kind: -(found[kind].spearman_x100 or 0.0))
-    best = ranked[0] if ranked else kinds[-1]  # the Gaussian process is the last
-    model = fit_regression(best, weights, losses)
-    if ranked:
-        model = dataclasses.replace(model, width=found[best].width or 1.0)
-    return model, {kind: found[kind] for kind in ranked}
-
-
-def _quantile(errors: np.ndarray) -> float:
-    """Returns what HDI_PROBABILITY of new errors stay below: the quantile of one more."""
-    rank = int(np.ceil((len(errors) + 1) * HDI_PROBABILITY))
-    return float(np.sort(errors)[min(rank, len(errors)) - 1])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LogLinear:
-    """olmix's law, ``loss(w) = exp(c) + exp(t . w)``: c and the slopes t ``(1 + K,)``."""
-
-    parameters: np.ndarray
-
-    def predict(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
-        exponents = np.clip(weights @ self.parameters[1:], -LARGEST, LARGEST)
-        return np.exp(min(self.parameters[0], LARGEST)) + np.exp(exponents)
-
-    def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the law's derivatives by c and the slopes ``(S, 1 + K)``."""
-        rise = np.exp(np.clip(weights @ self.parameters[1:], -LARGEST, LARGEST))
-        flat = np.full((len(weights), 1), np.exp(min(self.parameters[0], LARGEST)))
-        return np.concatenate([flat, rise[:, None] * weights], axis=1)
-
-
-def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
-    """Fits the law by least squares; slopes of domains that few runs hold stay near the mean's.
-
-        sum_i (loss_i - law(w_i))^2 / var(loss) + 0.001 sum_k (t_k - mean t)^2
-
-    The search starts at several asymptotes below the losses.
-
-    Args:
-        weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N,)``, > 0.
-
-    Raises:
-        DataError: When a loss is not positive.
-    """
-    if losses.min() <= 0:
-        raise DataError(f"Expected losses > 0 for the log-linear law, found {losses.min():g}")
-    domains, scale = weights.shape[1], losses.std()
-    centred = np.sqrt(SHRINKAGE) * (np.eye(domains) - 1 / domains)
-    penalty = np.concatenate([np.zeros((domains, 1)), centred], axis=1)
-
-    def residuals(p: np.ndarray) -> np.ndarray:
-        own = (LogLinear(parameters=p).predict(weights) - losses) / scale
-        return np.concatenate([own, penalty @ p])
-
-    def jacobian(p: np.ndarray) -> np.ndarray:
-        return np.concatenate([LogLinear(parameters=p).gradient(weights) / scale, penalty])
-
-    fits = []
-    for below in BELOW:
-        floor = max(losses.min() - below * np.ptp(losses), 1e-3 * losses.min())
-        lines = np.concatenate([weights, centred + 0.1 * np.eye(domains)])
-        slopes = np.linalg.lstsq(lines, np.append(np.log(losses - floor), np.zeros(domains)))[0]
-        start = np.append(np.log(floor), slopes)
-        fits.append(
-            optimize.least_squares(residuals, start, jacobian, method="lm", max_nfev=EVALUATIONS)
-        )
-    return LogLinear(parameters=min(fits, key=lambda fit: fit.cost).x)

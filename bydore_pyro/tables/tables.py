@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     import pandas
 
 __all__ = [
-    *("ALL", "RunsTable", "directed", "mean_of", "metric_shares", "read_mixtures", "read_runs"),
+    *("ALL", "RunsTable", "directed", "metric_shares", "read_mixtures", "read_runs"),
 ]
 
 ALL = "all"  # every metric of the table
 KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # up to here no note is made
+ALIKE = ("tokens", "steps", "tokenizer", "vocabulary", "sequence_length", "scale", "model")  # runs
 MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
 # Words of names of metrics that are better when they are higher, as a rule.
 HIGHER = re.compile(
@@ -123,7 +124,8 @@ def directed(
 
     Raises:
         DataError: When a name is of a metric that is better when higher and no direction is
-            given, two are, a pattern names no metric, or no run has all metrics.
+            given, two are, a pattern names no metric, no run has all metrics, or metrics of both
+            directions, which have no unit in common, count alike.
     """
     up, down = (
         {name for name in table.targets for p in patterns if name == p or fnmatchcase(name, p)}
@@ -139,22 +141,24 @@ def directed(
             f"Expected a direction for {listed(unclear, 5)}, whose name sounds as if higher were "
             f"better, found none: --maximize {unclear[0]}, or --minimize {unclear[0]}"
         )
+    high = [name for name in shares if name in up]
+    if high and len(high) < len(shares) and len({*shares.values()}) == 1:
+        low = next(name for name in shares if name not in up)
+        raise DataError(
+            f"Expected metrics of one unit, or NAME=WEIGHT for each, found '{high[0]}', better "
+            f"when higher, and '{low}', better when lower"
+        )
     sign = np.where([name in up for name in table.targets], -1.0, 1.0)
     asked = table.losses[:, [name in shares for name in table.targets]]
     has = np.isfinite(asked).all(1)
     if not has.any():
         raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
-    notes = [f"maximised: {listed(n for n in shares if n in up)}"] if up & {*shares} else []
+    notes = [f"maximised: {listed(high)}"] if high else []
     if lacking := int((~has).sum()):
         notes.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
     runs = tuple(run for run, kept in zip(table.runs, has, strict=True) if kept)
     found = {"weights": table.weights[has], "losses": table.losses[has] * sign}
     return replace(table, runs=runs, **found), notes
-
-
-def mean_of(table: RunsTable, shares: Mapping[str, float]) -> np.ndarray:
-    """Returns the weighted mean of some metrics ``(N,)``."""
-    return sum((share * table.losses_of(name) for name, share in shares.items()), np.zeros(1))
 
 
 def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
@@ -254,6 +258,13 @@ def _read(path: Path) -> pandas.DataFrame:
         found = listed(list(columns))
         raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {found}")
     frame.index = pandas.Index(frame[key].str.strip())
+    for name in frame.columns.intersection(ALIKE):
+        values = sorted({*frame[name].str.strip()})
+        if len(values) > 1:
+            raise DataError(
+                f"Expected runs with one '{name}' in {path}, found {listed(values, 3)}: losses of "
+                "different ones do not compare"
+            )
     if frame.empty:
         raise DataError(f"Expected runs in {path}, found none")
     _once(list(frame.index), path, "run")
@@ -271,7 +282,7 @@ def _columns(frame: pandas.DataFrame, start: str, end: str = "\0") -> list[str]:
     return named or [
         name
         for name in frame.columns
-        if name and name not in KEYS
+        if name and name not in (*KEYS, *ALIKE)
         and (pandas.to_numeric(frame[name], errors="coerce").notna().any()
              or (frame[name].str.strip() == "").any())
     ]  # fmt: skip

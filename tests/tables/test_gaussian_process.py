@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.tables.gaussian_process import GaussianProcess, fit_gaussian_process
+from bydore_pyro.core.laplace import fit_law
+from bydore_pyro.tables.gaussian_process import (
+    GaussianProcess,
+    fit_gaussian_process,
+    fit_law_processes,
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +25,7 @@ def process() -> GaussianProcess:
 def test_planted_losses_are_found_with_their_noise(process: GaussianProcess) -> None:
     test, measured = planted(400, noise=0.05, seed=1)
     assert np.corrcoef(process.predict(test), truth(test))[0, 1] > 0.98
-    noise = np.sqrt(process.deviation(test) ** 2 - process.moments(test)[1] ** 2)
+    noise = np.sqrt(process.deviation(test) ** 2 - process.deviation(test, of_run=False) ** 2)
     np.testing.assert_allclose(noise, 0.05, rtol=0.4)
     inside = np.abs(process.predict(test) - measured) < 1.88 * process.deviation(test)
     assert 0.85 < inside.mean() <= 1
@@ -27,17 +33,57 @@ def test_planted_losses_are_found_with_their_noise(process: GaussianProcess) -> 
     np.testing.assert_array_equal(again.predict(test), process.predict(test))
 
 
-def test_draws_and_gaps_have_the_posteriors_moments(process: GaussianProcess) -> None:
-    wide = GaussianProcess(model=process.model, width=2.0)
-    weights = planted(20, seed=2)[0]
-    drawn, (mean, deviation) = wide.sample(weights, 2000, 0), wide.moments(weights)
-    np.testing.assert_allclose(drawn.mean(0), mean, atol=0.02)
-    np.testing.assert_allclose(drawn.std(0), deviation, rtol=0.15)
-    np.testing.assert_allclose(deviation, 2 * process.moments(weights)[1])
-    gap, unsure = wide.gap(weights[0], weights[1])
-    assert gap == pytest.approx(mean[1] - mean[0])
-    assert unsure == pytest.approx((drawn[:, 1] - drawn[:, 0]).std(), rel=0.15)
-    np.testing.assert_array_equal(wide.sample(weights, 5, 3), wide.sample(weights, 5, 3))
+def test_a_process_is_what_brute_force_makes_of_its_kernel(process: GaussianProcess) -> None:
+    weights, losses = planted(60, noise=0.05)
+    test = planted(6, seed=2)[0]
+    between = process.kernel(weights, weights).numpy() + process.noise * np.eye(60)
+    beside, among = process.kernel(test, weights).numpy(), process.kernel(test, test).numpy()
+    mean = process.mean(test).numpy()
+    off = losses - process.mean(weights).numpy()
+    expected = mean + beside @ np.linalg.solve(between, off)
+    np.testing.assert_allclose(process.predict(test), expected, rtol=1e-6)
+    covariance = among - beside @ np.linalg.solve(between, beside.T)
+    np.testing.assert_allclose(process.covariance(test), covariance, atol=1e-6)
+    spread = np.sqrt(covariance.diagonal())
+    np.testing.assert_allclose(process.deviation(test, of_run=False), spread, rtol=1e-3)
+    errors, deviations = process.left_out()
+    rest = np.arange(1, 60)
+    others = GaussianProcess.conditioned(
+        *(process.mean, process.kernel, process.noise, weights[rest], losses[rest])
+    )
+    assert errors[0] == pytest.approx(losses[0] - others.predict(weights[:1])[0], rel=1e-4)
+    assert deviations[0] == pytest.approx(others.deviation(weights[:1])[0], rel=1e-4)
+
+
+def test_the_law_as_a_process_is_the_law_near_its_likeliest() -> None:
+    """Few runs of three domains' own text, and a unit a hundred times as large for one target."""
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.ones(3), 40)
+    losses = 3 + (weights + 0.1) ** -0.4 + 0.02 * rng.standard_normal((40, 3))
+    found = fit_law_processes(weights[:10], losses[:10], range(3))
+    law = fit_law(torch.from_numpy(weights[:10]), torch.from_numpy(losses[:10]), own=[0, 1, 2])
+    told = law.predict(torch.from_numpy(weights[10:])).mean.numpy()
+    predicted = np.stack([one.predict(weights[10:]) for one in found], 1)
+    assert np.abs(predicted - told).mean() < 0.1 * losses.std()
+    held = [
+        np.abs(one.predict(weights[10:]) - column) < 1.88 * one.deviation(weights[10:])
+        for one, column in zip(found, losses[10:].T, strict=True)
+    ]
+    assert np.mean(held) > 0.9
+    scaled = fit_law_processes(weights[:10], losses[:10] * [1, 1, 100], range(3))
+    ratio = scaled[2].predict(weights[10:]) / predicted[:, 2]
+    np.testing.assert_allclose(ratio, 100, rtol=0.02)
+
+
+def test_only_the_kernel_is_found_from_some_of_many_runs() -> None:
+    weights, losses = planted(300, noise=0.05)
+    some = np.sort(np.random.default_rng(0).permutation(300)[:256])
+    whole, part = (
+        fit_gaussian_process(weights, losses),
+        fit_gaussian_process(weights[some], losses[some]),
+    )
+    assert whole.noise == part.noise
+    assert len(whole.runs) == 300
 
 
 def test_few_runs_of_many_domains_tell_their_ranks() -> None:

@@ -12,9 +12,11 @@ from planted_tables import planted
 pytest.importorskip("botorch")
 
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.tables.left_out import cross_validate, validated
 from bydore_pyro.tables.proposal import (
     SimulatedOptimum,
     TrustRegion,
+    beyond,
     gain_over,
     proposed,
     relative_entropy,
@@ -22,7 +24,7 @@ from bydore_pyro.tables.proposal import (
     with_intervals,
 )
 from bydore_pyro.tables.record import Distance, Gain
-from bydore_pyro.tables.regression import best_of, fit_regression
+from bydore_pyro.tables.regression import REACH, fit_regression
 
 PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
 EVEN = np.full(4, 0.25)
@@ -48,7 +50,9 @@ def test_the_trust_region_is_that_of_brute_force() -> None:
     np.testing.assert_allclose(moved.sum(1), 1)
     assert region.nearest(moved)[1].max() <= region.reach + 1e-12
     inside = distances <= region.reach
-    np.testing.assert_array_equal(moved[inside], mixtures[inside])
+    within = inside & (mixtures <= region.most).all(1)
+    np.testing.assert_allclose(moved[within], mixtures[within])
+    assert (moved <= region.most + 1e-12).all()
     vertex = np.eye(4)[0]
     told = region.described(vertex)
     assert isinstance(told, Distance)
@@ -79,22 +83,43 @@ def test_relative_entropy_is_zero_at_home_and_infinite_beyond() -> None:
     np.testing.assert_allclose(found, [0.0, np.log(2), np.inf])
 
 
-@pytest.mark.parametrize("kind", ["linear", "log_linear", "gaussian_process"])
+@pytest.mark.parametrize("kind", ["law", "linear", "log_linear"])
 def test_nothing_far_from_every_run_is_proposed_or_sure(kind: Any) -> None:
     """64 runs of 22 domains; by chance a domain that none held above 1.1 % seems to help."""
     rng = np.random.default_rng(0)
     runs = np.concatenate([rng.dirichlet(np.ones(21), 64), rng.uniform(0, 0.011, (64, 1))], axis=1)
     runs /= runs.sum(1, keepdims=True)
     losses = 3 - 20 * runs[:, 21] + 0.3 * runs[:, 0] + 0.02 * rng.standard_normal(64)
-    model, _ = best_of(kind, runs, losses)
+    told = None if kind == "law" else cross_validate(kind, runs, losses)[0]
+    model = validated(fit_regression(kind, runs, losses), told)
     region, prior = region_of(runs), runs.mean(0)
     named = Mixture(names=tuple(f"d{k}" for k in range(22)), weights=tuple(prior))
-    mixture, _, distance = proposed(model, named, region, draws=3000)
+    mixture, gain, distance = proposed(model, named, region, draws=3000)
     assert not distance.far
-    assert mixture.weights[21] < 0.4
+    assert mixture.weights[21] <= 1.25 * runs[:, 21].max() + 1e-9
+    shares = np.array(mixture.weights)
+    assert not (gain.sure and beyond(model, shares))
     vertex = gain_over(model, np.eye(22)[21], prior, region)
     assert isinstance(vertex, Gain)
     assert (vertex.sure, vertex.probability) == (False, None)
+
+
+def test_what_no_run_shows_is_not_sure() -> None:
+    """A log-linear law that falls beyond all runs, and one that ranks no left-out run."""
+    weights, losses = planted(60, noise=0.05)
+    region, best = region_of(weights), weights[losses.argmin()]
+    model = fit_regression("gaussian_process", weights, losses)
+    assert gain_over(model, best, EVEN, region).sure is True
+    assert gain_over(dataclasses.replace(model, rank=49.0), best, EVEN, region).sure is False
+    whole = model.predict(best[None])[0] + REACH * model.deviation(best[None])[0]
+    for least, below in ((whole - 0.01, False), (whole + 0.01, True)):
+        known = dataclasses.replace(model, least=least, rank=90.0)
+        assert beyond(known, best) == below
+        assert gain_over(known, best, EVEN, region).sure != below
+    low = dataclasses.replace(model, least=9.0, rank=20.0)
+    notes = " ".join(proposed(low, NAMES, region, draws=500)[0].notes)
+    assert "no run shows that" in notes
+    assert "hardly ranked" in notes
 
 
 def test_the_gaussian_process_tells_loss_intervals_and_gain() -> None:
@@ -119,7 +144,7 @@ def test_the_gaussian_process_tells_loss_intervals_and_gain() -> None:
 
 def test_the_optimum_keeps_caps() -> None:
     weights, losses = planted(40, noise=0.05)
-    model, caps = best_of("auto", weights, losses)[0], np.array([0.4, 1.0, 0.25, 0.6])
+    model, caps = fit_regression("law", weights, losses), np.array([0.4, 1.0, 0.25, 0.6])
     mixture, _, _ = proposed(model, NAMES, region_of(weights), draws=600, caps=caps)
     assert (np.array(mixture.weights) <= caps + 1e-9).all()
     assert mixture.weights[0] == pytest.approx(0.4, abs=0.03), "the most useful is full"

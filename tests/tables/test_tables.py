@@ -12,7 +12,6 @@ from bydore_pyro.tables.tables import (
     ALL,
     RunsTable,
     directed,
-    mean_of,
     metric_shares,
     read_mixtures,
     read_runs,
@@ -180,6 +179,20 @@ def test_what_lies_in_the_folder(
         read_runs(tmp_path / place)
 
 
+def test_runs_of_other_lengths_or_tokenizers_do_not_compare(tmp_path: Path) -> None:
+    """What all runs share is neither a weight nor a target."""
+    ratios = "run,tokenizer,x,y\na,gpt2,0.5,0.5\nb,gpt2,0.25,0.75\n"
+    metrics = "run,tokens,loss\na,1e9,1\nb,1e9,2\n"
+    table = read_runs(write(tmp_path, ratios=ratios, metrics=metrics))
+    assert (table.domains, table.targets) == (("x", "y"), ("loss",))
+    write(tmp_path, metrics=metrics.replace("b,1e9", "b,2e9"))
+    with pytest.raises(DataError, match=r"one 'tokens' in .*, found 1e9, 2e9: losses of diff"):
+        read_runs(tmp_path)
+    write(tmp_path, ratios=ratios.replace("b,gpt2", "b,other"))
+    with pytest.raises(DataError, match=r"one 'tokenizer' in .*ratios.csv, found gpt2, other"):
+        read_runs(tmp_path)
+
+
 TABLE = RunsTable(
     runs=("r", "s"),
     domains=("a", "b"),
@@ -203,8 +216,6 @@ TABLE = RunsTable(
 def test_names_patterns_and_weights(wanted: list[str], expected: dict[str, float]) -> None:
     shares = metric_shares(TABLE, wanted)
     assert shares == pytest.approx(expected)
-    mean = np.average(TABLE.losses, 1, [expected.get(name, 0) for name in TABLE.targets])
-    np.testing.assert_allclose(mean_of(TABLE, shares), mean)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +252,10 @@ def test_runs_that_failed_are_left_out_where_they_are_asked_for(tmp_path: Path) 
     found, told = directed(table, {"mmlu_acc": 1.0}, ["mmlu*"])
     assert (found.runs, found.losses_of("mmlu_acc").tolist()) == (("a", "c"), [-0.5, -0.25])
     assert told == ["maximised: mmlu_acc", "left out without mmlu_acc: 2 of 4 runs"]
+    both = {"loss": 0.5, "mmlu_acc": 0.5}
+    with pytest.raises(DataError, match=r"of one unit, or NAME=WEIGHT .*'mmlu_acc'.*'loss'"):
+        directed(table, both, ["mmlu_acc"])
+    directed(table, {"loss": 0.2, "mmlu_acc": 0.8}, ["mmlu_acc"])
     with pytest.raises(DataError, match="Expected runs with loss, other, found none"):
         directed(table, {"loss": 0.5, "other": 0.5})
     write(tmp_path, metrics=SWARM.replace("inf", "five"))
