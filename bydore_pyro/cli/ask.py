@@ -73,7 +73,7 @@ def _ask(run: Path, options: AskOptions) -> None:
     folder.write_posterior("posterior.nc", inference_data(asked.answer))
     folder.write_json("metrics.json", plain(asked.metrics))
     folder.write_text("mixture.json", asked.answer.mixture.to_json() + "\n")
-    if asked.judged is not None:
-        folder.write_json("forecast.json", plain(asked.judged))
+    if asked.given is not None:
+        folder.write_json("forecast.json", plain(asked.given))
     tell(add_html_report(folder))
     print(report_text(folder.path))

@@ -138,7 +138,7 @@ class Asked:
         question: What was asked of the mixture.
         answer: The answer.
         metrics: Its record.
-        judged: The losses of the mixture that was asked about; None without one.
+        given: The losses of the mixture that was asked about; None without one.
     """
 
     options: Options
@@ -146,7 +146,7 @@ class Asked:
     question: Question
     answer: Answer
     metrics: Metrics
-    judged: Outlook | None = None
+    given: Outlook | None = None
 
     @property
     def anew(self) -> tuple[str, ...]:

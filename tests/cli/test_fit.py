@@ -52,7 +52,7 @@ def test_a_method_leaves_a_run_and_reports_it(
 
 
 def test_a_trial_share_has_no_effect(text: Path, tmp_path: Path) -> None:
-    given = arguments(text, tmp_path / "run", "bydore", "--trial_share", "0.3")
+    given = arguments(text, tmp_path / "run", "bydore", "--trial_share", "0.5")
     with pytest.warns(UserWarning, match="trial_share has no effect with bydore fit"):
         parse_options(given, "bydore fit", "", FitOptions, smoke=SMOKE)
 

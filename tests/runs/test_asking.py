@@ -225,7 +225,7 @@ def test_text_that_is_measured_anew_says_what_the_search_found(
 def test_a_target_that_no_domain_is_like_can_have_trials(
     measured_run: Path, tmp_path: Path
 ) -> None:
-    """Of the law's mixture and shorter steps; without them it gets the whole step."""
+    """Of the law's mixture and of steps; without them it gets the whole step."""
     given = {"validation": ["a"], "drop": ["a"]}
     plain = asked_of(measured_run, tmp_path, **given).answer
     assert plain.evidence[0].unexplained > 0.4
@@ -234,7 +234,7 @@ def test_a_target_that_no_domain_is_like_can_have_trials(
     assert "length" not in plain.sites or (plain.sites["length"] == 1).all()
     one = asked_of(measured_run, tmp_path, **given, trials=2).answer
     assert one.tried is not None
-    assert one.tried.lengths == (LAW, 0.5)
+    assert one.tried.lengths == (LAW, 1.0)
     assert any("Trial runs" in note for note in one.mixture.notes)
     assert one.forecast is not None
     assert len(one.forecast.known.losses) == 4, "they have joined what the search had read"
