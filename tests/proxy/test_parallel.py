@@ -59,17 +59,23 @@ def test_experiments_run_in_one_process(monkeypatch: pytest.MonkeyPatch, run_her
 
 @pytest.mark.slow
 def test_processes_that_torchrun_starts_find_each_other(tmp_path: Path) -> None:
-    """By the variables that `on_two_processes` sets as well."""
+    """By the variables that `on_two_processes` sets as well.
+
+    Each writes a file of its own: what two print into one pipe can stand in any order.
+    """
     (tmp_path / "script.py").write_text(
+        "from pathlib import Path\n"
         "from bydore_pyro.proxy.parallel import Parallel\n"
         "one = Parallel()\n"
-        "print(one.count, one.index, one.agree(str(one.index)))\n"
+        "said = f'{one.count} {one.index} {one.agree(str(one.index))}'\n"
+        "Path(__file__).with_name(f'said-{one.index}').write_text(said)\n"
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words = [*torchrun, "--nproc_per_node", "2", str(tmp_path / "script.py")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["2 0 0", "2 1 0"]
+    said = [path.read_text() for path in sorted(tmp_path.glob("said-*"))]
+    assert said == ["2 0 0", "2 1 0"]
 
 
 @pytest.mark.parametrize("count", [2, 3])
