@@ -197,21 +197,21 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         for name in next(iter(results.values()))[times]:
             seeds = [found[times][name] for found in results.values()]
             law = np.array([one["law"] for one in seeds])
-            foretold = [foretold_of(one["answer"]["differences"], name) for one in seeds]
+            told = [told_of(one["answer"]["differences"], name) for one in seeds]
+            foretold = [one["loss"] for one in told if one is not None]
             worst = [max(one["by_target"].values()) for one in seeds]
             apart = [with_error(law - [one[of] for one in seeds]) for of in ("match", "uniform")]
-            told = [f"{np.mean([one for one in foretold if one is not None]):+.3f}"]
-            ends = [" ".join(f"{one:+.3f}" for one in worst)]
-            rows.append([times, name, f"{law.mean():.3f}", *apart, *told, *ends])
+            ends = [f"{np.mean(foretold):+.3f}", " ".join(f"{one:+.3f}" for one in worst)]
+            rows.append([times, name, f"{law.mean():.3f}", *apart, *ends])
     return markdown(header, rows)
 
 
-def foretold_of(differences: Mapping[str, Any], name: str) -> float | None:
+def told_of(differences: Mapping[str, Any], name: str) -> Mapping[str, float] | None:
     """Returns the difference from uniform that an answer foretold; None where it did not."""
     found = differences.get("uniform", {})
     several = len(QUESTIONS[name].validation) > 1 or QUESTIONS[name].validation == ("all",)
     texts = [t for t in found if not t.startswith("domain ")]
-    return found[texts[-1 if several else 0]]["loss"] if texts else None
+    return found[texts[-1 if several else 0]] if texts else None
 
 
 def with_error(values: np.ndarray) -> str:

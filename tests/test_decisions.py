@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from processes import Run
 
+ROOT = Path(__file__).parents[1]
+
 
 @pytest.fixture
 def decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "experiments")
+    monkeypatch.syspath_prepend(ROOT / "experiments")
     import decisions
 
     return decisions
@@ -36,9 +38,9 @@ def test_a_difference_has_its_standard_error(decisions: Any) -> None:
 def test_what_was_foretold_is_of_all_targets(decisions: Any) -> None:
     found = {"uniform": {"a": {"loss": -1}, "b": {"loss": -2}, "domain a": {"loss": 5},
                          "all targets": {"loss": -3}}}  # fmt: skip
-    assert decisions.foretold_of(found, "set 1") == -3
-    assert decisions.foretold_of(found, "docstrings") == -1
-    assert decisions.foretold_of({}, "docstrings") is None
+    assert decisions.told_of(found, "set 1")["loss"] == -3
+    assert decisions.told_of(found, "docstrings")["loss"] == -1
+    assert decisions.told_of({}, "docstrings") is None
 
 
 def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
@@ -59,3 +61,25 @@ def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     again = run_here("decisions", "--resume", str(tmp_path / "run"), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "fresh models: " not in again.stderr
+
+
+def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
+    """The means over the seeds of its table, and how often what was foretold held."""
+    files = sorted((ROOT / "figures/results/decisions").glob("seed-*.json"))
+    seeds = []
+    for path in files:
+        (found,) = json.loads(path.read_text("utf-8"))["questions"].values()
+        seeds.append({n: one for n, one in found["1"].items() if "withheld" not in n})
+    named = {"planted, three domains": ["planted"], "dense, four domains": ["dense"],
+             "docstrings": ["docstrings"], "all 13 domains equally": ["all"],
+             "sets of three, mean of four": [*decisions.SETS]}  # fmt: skip
+    page = (ROOT / "README.md").read_text("utf-8")
+    for row, questions in named.items():
+        cells = [[[one[q][of] for q in questions] for one in seeds] for of in decisions.MIXTURES]
+        means = " | ".join(f"{np.mean(of):.3f}" for of in cells)
+        assert f"| {row} | {means} |" in page
+    held = []
+    for name, one in ((name, one) for found in seeds for name, one in found.items()):
+        told = decisions.told_of(one["answer"]["differences"], name)
+        held.append(told["low"] <= one["law"] - one["uniform"] <= told["high"])
+    assert f"intervals {sum(held)} times out of {len(held)}" in page

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,14 @@ from bydore_pyro.utils import TREE, DataError, appearing_folder, read_tree, run_
 
 __all__ = [
     "Measurement",
+    "frozen",
     "keep_measurement",
     "measure",
     "read_measurements",
     "sample_of",
     "sampled",
     "set_parameters",
+    "thawed",
 ]
 
 FORMAT = "bydore_pyro.measurement/3"
@@ -48,7 +50,8 @@ class Measurement:
         held_out: Losses on held-out text by domain (`read_losses`), nats per token; empty where
             nothing was read.
         hashes: Of the domains' text, by name; empty before it is kept.
-        sha256: Of the file that it was read from; "" before it is kept.
+        sha256: Of its file; "" before it is kept.
+        folder: Where it is kept; None before.
     """
 
     step: int
@@ -58,6 +61,7 @@ class Measurement:
     held_out: Mapping[str, float] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     sha256: str = ""
+    folder: Path | None = None
 
 
 def sample_of(
@@ -150,7 +154,7 @@ def sampled(
     measured = [found[number] for number in range(len(pieces))]
     for *_, spent in measured:
         sketch.model.cost.add(spent)
-    return [(_thawed(*_frozen(Sample(z, at))), loss) for z, at, loss, _ in measured]
+    return [(thawed(*frozen(Sample(z, at))), loss) for z, at, loss, _ in measured]
 
 
 def _piece(
@@ -173,20 +177,22 @@ def _counting_anew(sketch: GradientSketch | ShardedSketch) -> GradientSketch | S
     return own
 
 
-def _frozen(sample: Sample) -> tuple[Tensor, float, Tensor]:
-    """Returns sketches as shares of the largest number, float16; that number; the documents."""
+def frozen(sample: Sample) -> tuple[Tensor, float, Tensor]:
+    """Returns what is kept of a sample: its sketches as shares of the largest number, float16; that
+    number; the documents."""
     largest = float(sample.gradients.abs().max()) or 1.0
     return (sample.gradients / largest).half(), largest, sample.documents
 
 
-def _thawed(sketches: Tensor, largest: float, documents: Tensor) -> Sample:
+def thawed(sketches: Tensor, largest: float, documents: Tensor) -> Sample:
+    """Returns the sample of which `frozen` has kept so much."""
     return Sample(sketches.float() * largest, documents)
 
 
 def keep_measurement(
     folder: Path, number: int, measurement: Measurement, belongs: Mapping[str, Any]
-) -> None:
-    """Writes a measurement, whole or not at all; an existing one stays.
+) -> Measurement:
+    """Writes a measurement, whole or not at all; an existing one stays. Returns it as kept.
 
     Args:
         folder: The run's.
@@ -195,9 +201,13 @@ def keep_measurement(
         belongs: What it belongs to, plain values; `domains` holds the hashes of their text.
     """
     path = folder / f"measured-{number}"
-    if path.is_dir():
-        return
-    sketches, largest, documents = zip(*map(_frozen, measurement.samples.values()), strict=True)
+    if not path.is_dir():
+        _write(path, measurement, belongs)
+    return replace(measurement, folder=path, sha256=file_sha256(path / TREE))
+
+
+def _write(path: Path, measurement: Measurement, belongs: Mapping[str, Any]) -> None:
+    sketches, largest, documents = zip(*map(frozen, measurement.samples.values()), strict=True)
     tree = {
         "step": measurement.step,
         "parameters": dict(measurement.parameters),
@@ -236,7 +246,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
             raise DataError(
                 f"Expected sketches of {count} domains in {path}, found {[*map(len, columns)]}"
             )
-        samples = (_thawed(*one) for one in zip(*columns, strict=True))
+        samples = (thawed(*one) for one in zip(*columns, strict=True))
         found.append(
             Measurement(
                 step=tree["step"],
@@ -246,6 +256,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
                 held_out=tree["held_out"],
                 hashes=header["domains"],
                 sha256=file_sha256(path / TREE),
+                folder=path,
             )
         )
     return found

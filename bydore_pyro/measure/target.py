@@ -1,9 +1,15 @@
-"""The gradients of a target, at the parameters of each measurement of the domains."""
+"""The gradients of a target, at the parameters of each measurement of the domains.
+
+They are kept beside the measurement, in ``targets``, by the target's text: the next question about
+this text reads no model.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import torch
@@ -11,10 +17,14 @@ from torch import Tensor
 
 from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evidence
 from bydore_pyro.data import Domains
-from bydore_pyro.measure.measurement import Measurement, sample_of
+from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
 from bydore_pyro.proxy import GradientSketch, ShardedSketch
+from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
 
 __all__ = ["TargetMeasurement", "read_target"]
+
+TARGETS = "targets"
+FORMAT = "bydore_pyro.target/1"
 
 
 @dataclass(frozen=True)
@@ -67,8 +77,9 @@ def read_target(
     name: str = "validation",
     metric: Metric | None = None,
     each: bool = False,
+    anew: bool = False,
 ) -> TargetMeasurement:
-    """Reads the gradients of a target where a model was measured.
+    """Reads the gradients of a target where a model was measured, or what is kept of them.
 
     Args:
         sketch: Of the model, at the parameters of the measurement (`set_parameters`).
@@ -77,13 +88,13 @@ def read_target(
         name: Of the target, for errors.
         metric: That of the measurement, if it is known.
         each: Whether each domain of the target is read by itself too.
+        anew: Whether they are read although they are kept.
 
     Raises:
+        DataError: When what is kept is damaged, or of another measurement.
         NonFiniteError: See `sample_of`.
     """
-    sample, losses = sample_of(
-        sketch, target.validation, target.validation_documents, measured.step, name
-    )
+    sample, losses = _sample(sketch, measured, target, name, anew)
     samples = list(measured.samples.values())
     metric = metric or Metric(samples)
     seen = [metric.of(one) for one in samples]
@@ -103,3 +114,37 @@ def read_target(
     if not each or len(parts) == 1:
         return whole
     return dataclasses.replace(whole, parts={part: read(rows) for part, rows in parts.items()})
+
+
+def _sample(
+    sketch: GradientSketch | ShardedSketch,
+    measured: Measurement,
+    target: Domains,
+    name: str,
+    anew: bool,
+) -> tuple[Sample, Tensor]:
+    """Returns a target's gradients, as float16 keeps them, and losses ``(n,)``; keeps them."""
+    rows, documents = target.validation, target.validation_documents
+    text = hashlib.sha256(f"{tuple(rows.shape)}".encode())
+    for part in (rows.cpu().numpy(), documents):
+        text.update(part.tobytes())
+    path = measured.folder and measured.folder / TARGETS / text.hexdigest()[:32]
+    belongs = {"format": FORMAT, "measurement": measured.sha256}
+    if path and path.is_dir() and not anew:
+        try:
+            header, kept = read_tree(path)
+        except ValueError as error:
+            raise DataError(f"Expected the gradients of a target in {path}: {error}") from None
+        if header != belongs:
+            raise DataError(f"Expected the gradients of a target in {path}, found {header}")
+        sample = thawed(kept["sketches"], kept["largest"], kept["documents"])
+        return sample, kept["losses"]
+    found, losses = sample_of(sketch, rows, documents, measured.step, name)
+    sketches, largest, witnesses = frozen(found)
+    if path:
+        tree = {"sketches": sketches, "largest": largest, "documents": witnesses, "losses": losses}
+        with suppress(OSError):  # of a run that nobody may write to, the next question reads again
+            path.parent.mkdir(exist_ok=True)
+            with appearing_folder(path, first_wins=True) as aside:
+                write_tree(aside, tree, belongs)
+    return thawed(sketches, largest, witnesses), losses

@@ -289,5 +289,6 @@ def _rounds(
         set_parameters(proxy, one)
         known = {name: sample for name, sample in one.samples.items() if name not in anew}
         own = measure(sketch, everything, each, one.step, known)
+        own = dataclasses.replace(own, folder=one.folder, sha256=one.sha256)
         rounds.append(read_target(sketch, own, asked, each=not options.run.validates_all))
     return rounds

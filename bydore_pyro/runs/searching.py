@@ -123,9 +123,9 @@ def _measured(
     found: list[Measurement] = []
 
     def keep(measured: Measurement) -> None:
-        found.append(measured)
         if folder.writes:
-            keep_measurement(folder.path, len(found), measured, belongs)
+            measured = keep_measurement(folder.path, len(found) + 1, measured, belongs)
+        found.append(measured)
 
     if options.run.checkpoint is not None:
         with proxy.cost.part("gradients"):
@@ -175,7 +175,9 @@ def _answered(
     for one in measured:  # the last leaves the model as it was at the end
         set_parameters(proxy, one)
         with cost.part("gradients"):
-            rounds.append(read_target(sketch, one, domains, each=not options.run.validates_all))
+            # Anew, where a search goes on too: all processes read, and what it costs is the same.
+            read = read_target(sketch, one, domains, each=not options.run.validates_all, anew=True)
+            rounds.append(read)
     with cost.part("guide"):
         targets = targets_of(options, domains, rounds, with_guide=True)
     found, drawn = targets.found, targets.drawn

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 from planted_laws import planted
 
-from bydore_pyro.core.carrying import KEPT, carried, kept_slopes
+from bydore_pyro.core.carrying import SETTLING, carried, kept_at, kept_slopes
 from bydore_pyro.core.decision import best_mixture
 from bydore_pyro.core.goal import Goal
 from bydore_pyro.core.laplace import fit_law
@@ -16,8 +17,9 @@ from bydore_pyro.core.law import SLOPE_SD, LawDraws
 
 
 def stationary(targets: int, draws: int) -> LawDraws:
-    """Draws of slopes about 0.4 that are spread as the prior's."""
+    """Draws of slopes about 0.4 that are spread as the prior's, of runs as long as SETTLING."""
     law = fit_law(*planted(targets, 4), free=False).draws(draws)
+    law = replace(law, runs=replace(law.runs, length=SETTLING))
     normal = torch.randn(draws, targets, generator=torch.Generator().manual_seed(1)).double()
     return replace(law, slope=0.4 * (SLOPE_SD * normal).exp())
 
@@ -41,16 +43,15 @@ def test_the_spread_stays_and_the_correlation_falls(ratio: float) -> None:
     torch.testing.assert_close(now.mean(), was.mean(), atol=0.01, rtol=0)
     off = [(log - log.mean(1, keepdim=True)).flatten() for log in (was, now)]
     kept = float(torch.corrcoef(torch.stack(off))[0, 1])
-    steps = {1.5: 0.2925, 4.0: 1.0, 16.0: 2.0, 0.25: 1.0}[ratio]  # of a factor of four
-    assert kept == pytest.approx(KEPT**steps, abs=0.02)
+    assert kept == pytest.approx(math.exp(-abs(1 - 1 / ratio)), abs=0.02)
     torch.testing.assert_close(moved.level, draws.level)
 
 
 def test_kept_slopes_is_what_the_laws_share() -> None:
     """Means over draws, at a length and at four times that, of one world each."""
     short = stationary(2000, 1)
-    long = carried(short, 4 * short.runs.length)
-    assert kept_slopes(short, long) == pytest.approx(KEPT, abs=0.04)
+    long = carried(short, 4 * SETTLING)
+    assert kept_slopes(short, long) == pytest.approx(kept_at(SETTLING, 4 * SETTLING), abs=0.04)
     assert kept_slopes(short, short) == pytest.approx(1)
     with pytest.raises(ValueError, match="three or more, actual 2000 and 3"):
         kept_slopes(short, stationary(3, 1))
@@ -58,7 +59,15 @@ def test_kept_slopes_is_what_the_laws_share() -> None:
         kept_slopes(stationary(2, 1), stationary(2, 1))
 
 
-def test_far_away_the_best_mixture_is_the_targets_own_shares_made_flatter() -> None:
+def test_slopes_settle() -> None:
+    """Measured late, they hold; and to move twice is to move once."""
+    assert kept_at(100 * SETTLING, 1e6 * SETTLING) == pytest.approx(0.99, abs=0.001)
+    assert kept_at(SETTLING, 2 * SETTLING) * kept_at(2 * SETTLING, 9 * SETTLING) == pytest.approx(
+        kept_at(SETTLING, 9 * SETTLING)
+    )
+
+
+def test_where_nothing_is_kept_the_best_mixture_is_the_targets_own_shares_made_flatter() -> None:
     """``min sum p_t w_t^-g`` without transfer: ``w_t ~ p_t^(1 / (1 + g))``, whatever was measured.
 
     A little transfer, the same for all, changes little.
@@ -74,7 +83,8 @@ def test_far_away_the_best_mixture_is_the_targets_own_shares_made_flatter() -> N
     goal = Goal(composition=shares[None])
     flat = shares ** (1 / 1.2) / (shares ** (1 / 1.2)).sum()
     assert float((best_mixture(draws, goal).weights - flat).abs().max()) > 0.1
-    far = 1e12 * draws.runs.length
+    draws = replace(draws, runs=replace(draws.runs, length=SETTLING / 100))
+    far = 1e12 * SETTLING
     found = best_mixture(carried(draws, far), goal).weights
     torch.testing.assert_close(found, flat, atol=0.02, rtol=0)
 

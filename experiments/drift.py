@@ -1,0 +1,195 @@
+"""How do the slopes of the law of losses move as a run gets longer, and what is an answer worth?
+
+    python experiments/drift.py [--target_seeds 3] [--steps 2560 --rounds 7] [--proxy FOLDER]
+
+One long search a seed is read at every halving of its length. The law of three readings in a row is
+that of a run as long as the last of them: at a constant rate a run's beginning is a shorter run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import leave, markdown, run_main
+from decisions import QUESTIONS, shares_of
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+
+from bydore_pyro.core import (
+    Goal,
+    LawDraws,
+    best_mixture,
+    carried,
+    fit_law,
+    kept_slopes,
+    losses_of,
+)
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import (
+    AskConfig,
+    GoalConfig,
+    Options,
+    ask,
+    begin_run,
+    is_finished,
+    load_domains,
+    search,
+)
+from bydore_pyro.utils import Checked, DataError, RunFolder, option
+
+ABOUT = """Search on all domains, long, one run a seed, and fit the law of losses at several moments
+of each run. Reported is how the slopes at one length resemble those at longer ones, and how much
+lower than on the targets' own shares the later law holds the loss on the earlier one's answers."""
+WINDOW = 3  # readings of a law
+DRAWS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftConfig(Checked):
+    """How much is run."""
+
+    target_seeds: int = option(3, "Number of searches.", least=1, most=100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftOptions(Options):
+    """The options of a search, and how many."""
+
+    drift: DriftConfig
+
+
+def drift_of(path: Path) -> list[dict[str, float]]:
+    """Returns, by pairs of a finished search's lengths, how its law moves from one to the other."""
+    answer = ask(path, AskConfig(validation=["all"]), GoalConfig(), path / "trials").answer
+    if answer.forecast is None:
+        raise DataError(f"Expected a search that has read its losses in {path}, found none")
+    known = answer.forecast.known
+    laws = []
+    for end in range(WINDOW, len(known.losses) + 1):
+        read = slice(end - WINDOW, end)
+        given = (known.tokens[read], known.losses[read], known.transfer)
+        laws.append(fit_law(*given, range(known.losses.shape[1])).draws(DRAWS, 0))
+    targets = targets_on(answer.names)
+    return [
+        {"from": short.runs.length, "to": long.runs.length, **apart(short, long, targets)}
+        for at, short in enumerate(laws)
+        for long in laws[at + 1 :]
+    ]
+
+
+def apart(short: LawDraws, long: LawDraws, targets: Sequence[Tensor]) -> dict[str, float]:
+    """Returns what a law has in common with a later one, and what its answers are worth by that.
+
+    Keys: `kept` the correlation of log S, `spread` and `change` the standard deviation and mean of
+    its change; `answer`, `composition` (nothing kept) and `own` the mean loss over targets of the
+    law's answers, carried, of nothing but the composition and of the later law's own answers, less
+    that on the targets' own shares, nats per token.
+    """
+    moved = (long.slope.log() - short.slope.log()).mean(0)
+    laws = {
+        "answer": carried(short, long.runs.length),
+        "composition": dataclasses.replace(
+            short, slope=short.slope.mean(1, keepdim=True).expand_as(short.slope)
+        ),
+        "own": long,
+    }
+    gains = {}
+    for name, law in laws.items():
+        made = [best_mixture(law, Goal(composition=one[None])).weights for one in targets]
+        both = [
+            losses_of(long, torch.stack([w, one])).mean(0) @ one
+            for w, one in zip(made, targets, strict=True)
+        ]
+        gains[name] = float(np.mean([float(one[0] - one[1]) for one in both]))
+    return {
+        "kept": kept_slopes(short, long),
+        "spread": float(moved.std()),
+        "change": float(moved.mean()),
+        **gains,
+    }
+
+
+def gain(law: LawDraws, later: LawDraws, shares: Tensor) -> float:
+    """Returns the loss by a later law on the mixture that is best by an earlier one for a target,
+    less that on the target's own shares, nats per token."""
+    best = best_mixture(law, Goal(composition=shares[None])).weights
+    losses = losses_of(later, torch.stack([best, shares])).mean(0) @ shares
+    return float(losses[0] - losses[1])
+
+
+def targets_on(names: Sequence[str]) -> list[Tensor]:
+    """Returns the shares of the domains in each covered target of `decisions.QUESTIONS`."""
+    found = []
+    for name, asked in QUESTIONS.items():
+        shares = shares_of(name, dict.fromkeys(names, 1.0))
+        if asked.drop or asked.goal.objective != "mean" or not set(shares) <= set(names):
+            continue
+        found.append(torch.tensor([shares.get(one, 0.0) for one in names]).double())
+    return found
+
+
+def settling(results: Mapping[str, Sequence[Mapping[str, float]]]) -> float:
+    """Returns the A of ``exp(-A |1 / L - 1 / N|)``, tokens, nearest to the correlations."""
+    pairs = [one for found in results.values() for one in found]
+    clock = np.array([1 / one["from"] - 1 / one["to"] for one in pairs])
+    kept = np.array([one["kept"] for one in pairs])
+    least = 1 / clock.max()
+
+    def off(log: float) -> float:
+        return float(np.square(np.exp(-least * np.exp(log) * clock) - kept).sum())
+
+    return float(least * np.exp(minimize_scalar(off, bounds=(-7.0, 7.0)).x))
+
+
+def table(results: Mapping[str, Sequence[Mapping[str, float]]], step: int) -> str:
+    """Returns pairs of lengths as Markdown: means over the seeds, with standard errors."""
+    header = [
+        *("from step", "to step", "correlation of log S", "sd of its change", "its mean"),
+        *("gain of the answer", "of nothing but the composition", "of the later law"),
+    ]
+    rows = []
+    for pair in zip(*results.values(), strict=True):
+        cells = []
+        for part in ("kept", "spread", "change", "answer", "composition", "own"):
+            values = np.array([one[part] for one in pair])
+            digits = 2 if part in ("kept", "spread", "change") else 4
+            error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+            cells.append(f"{values.mean():.{digits}f} ± {error:.{digits}f}")
+        rows.append([*(str(round(pair[0][end] / step)) for end in ("from", "to")), *cells])
+    return f"{markdown(header, rows)}\nSettling: {settling(results):,.0f} tokens.\n"
+
+
+def drift(options: DriftOptions, resume: Path | None) -> None:
+    """Searches and fits; leaves a run folder, a table."""
+    folder = begin_run(options, "drift", resume)
+    if resume is None:
+        folder.write_config("drift", options.as_dict())
+    results: dict[str, Any] = {}
+    for seed in range(options.run.seed, options.run.seed + options.drift.target_seeds):
+        path = folder.path / f"seed-{seed}"
+        run = dataclasses.replace(options.run, seed=seed, out=str(path), validation=["all"])
+        own = dataclasses.replace(options, run=run)
+        if not is_finished(path):
+            resumed = (path / "config.json").exists()
+            search(own, load_domains(own), RunFolder(path, resume=resumed), "search")
+        results[str(seed)] = drift_of(path)
+    found = table(results, options.batch_tokens)
+    content = {"pairs": results, "settling": settling(results)}
+    leave(folder, options, content, Cost(), found, None)
+
+
+if __name__ == "__main__":
+    run_main(
+        *(drift, "drift", ABOUT, DriftOptions),
+        resumable=True,
+        smoke={"rounds": 5, "steps": 32, "target_seeds": 1},
+        steps=2560,
+        rounds=7,
+        batch_sequences=16,
+    )
