@@ -58,7 +58,7 @@ SETS = {
     "set 3": ("c_source", "python_tests", "readmes"),
     "set 4": ("tables", "stubs", "font_metrics"),
 }
-NONE_WORSE = GoalConfig(objective="none_worse")
+WORST, NONE_WORSE = GoalConfig(objective="worst"), GoalConfig(objective="none_worse")
 QUESTIONS = {
     "planted": Asked(("docstrings=.5", "c_headers=.3", "stubs=.2")),
     "dense": Asked(("python=.3", "text=.25", "json=.25", "c_source=.2")),
@@ -66,6 +66,7 @@ QUESTIONS = {
     "all": Asked(("all",)),
     **{name: Asked(given) for name, given in SETS.items()},
     **{f"{name}, none worse": Asked(given, goal=NONE_WORSE) for name, given in SETS.items()},
+    **{f"{name}, worst": Asked(given, goal=WORST) for name, given in SETS.items()},
     "docstrings withheld": Asked(("docstrings",), ("docstrings",)),
     "readmes withheld": Asked(("readmes",), ("readmes",)),
     "tests withheld": Asked(("python_tests",), ("python_tests",)),
@@ -177,8 +178,12 @@ def shares_of(name: str, domains: Mapping[str, float]) -> dict[str, float]:
 
 
 def on(losses: Mapping[str, float], name: str) -> float:
-    """Returns the loss on the targets of a question, from those on domains, nats per token."""
-    return sum(share * losses[one] for one, share in shares_of(name, losses).items())
+    """Returns the loss on the targets of a question, or on the worst of them, from those on
+    domains, nats per token."""
+    shares = shares_of(name, losses)
+    if QUESTIONS[name].goal.objective == "worst":
+        return max(losses[one] for one in shares)
+    return sum(share * losses[one] for one, share in shares.items())
 
 
 def by_target(losses: Mapping[str, Mapping[str, float]], name: str) -> dict[str, float]:

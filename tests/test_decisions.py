@@ -25,6 +25,9 @@ def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None
     losses = {"docstrings": 1.0, "c_headers": 2.0, "stubs": 4.0, "text": 9.0}
     assert decisions.on(losses, "planted") == pytest.approx(0.5 * 1 + 0.3 * 2 + 0.2 * 4)
     assert decisions.on(losses, "all") == pytest.approx(4.0)
+    of_set = {"python": 1.0, "licences": 2.0, "yaml": 4.0, "text": 9.0}
+    assert decisions.on(of_set, "set 1") == pytest.approx(0.4 * 1 + 0.3 * 2 + 0.3 * 4)
+    assert decisions.on(of_set, "set 1, worst") == 4.0
     natural = {name: 1.5 * loss for name, loss in losses.items()}
     apart = decisions.by_target({"planted: law": losses, "planted: natural": natural}, "planted")
     assert apart == {"docstrings": -0.5, "c_headers": -1.0, "stubs": -2.0}
