@@ -26,7 +26,7 @@ from bydore_pyro.core.law import SLOPE_SD, LawDraws
 
 __all__ = ["SETTLING", "carried", "kept_at", "kept_slopes"]
 
-SETTLING = 1.2e5  # tokens
+SETTLING = 1.1e5  # tokens
 AS_MEASURED = 0.9  # of the law's length, from which on an answer is for that
 
 
