@@ -64,6 +64,7 @@ MORE = (
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
     *("separator", "token_bytes"),
     *("checkpoint_every", "cluster", "proxy_runs", "prior", "predict", "maximize", "minimize"),
+    "scale_up",
     *("domain_tokens", "single", "human", "regmix_proxies", "regmix_regression"),
     *("regmix_kl", "regmix_draws", "d_optimal_runs", "mde_proxies", "unimax_epochs"),
 )
@@ -114,6 +115,11 @@ class FitConfig(Checked):
         "the intervals are compared. Default: the shares of --domain_tokens; otherwise the Pile's "
         "token shares, or for other domains the mean of the runs.",
     )
+    scale_up: str | None = option(
+        None,
+        "With --runs: finished runs of a smaller model, on the same domains and metrics, which "
+        "tell what a domain is worth for a metric. Few runs of the larger model are then enough.",
+    )
     predict: str | None = option(
         None,
         "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals.",
@@ -132,7 +138,7 @@ class FitConfig(Checked):
             raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
-        for name in ("maximize", "minimize", "prior", "predict", "domain_tokens"):
+        for name in ("maximize", "minimize", "prior", "predict", "domain_tokens", "scale_up"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it without")
 
@@ -196,6 +202,10 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     table, remarks = directed(table, metrics, asked.maximize or [], asked.minimize or [])
     for line in remarks:
         tell(line)
+    smaller = None
+    if asked.scale_up is not None:
+        given = (asked.maximize or [], asked.minimize or [])
+        smaller = directed(read_runs(Path(asked.scale_up)), metrics, *given)[0]
     tokens = domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
@@ -207,6 +217,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         caps=None if tokens is None else caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
+        smaller=smaller,
     )
     found = Fit(mixture=mixture, details=details)
     for note in mixture.notes:

@@ -26,13 +26,14 @@ from torch import Tensor
 from bydore_pyro.core import Law, fit_law
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["GaussianProcess", "fit_gaussian_process", "fit_law_processes"]
+__all__ = ["GaussianProcess", "fit_gaussian_process", "fit_law_processes", "worth_of"]
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
 LENGTH, NOISE = 1.5, 1e-2  # where it starts: lengths; variance of standardised losses
 CHUNK = 4096  # mixtures whose losses are predicted at once
+WORTH_DRAWS = 400
 KERNEL_RUNS = 256  # from which a kernel, or the likeliest law, is found
 APART = 5.0  # targets' standard deviations are brought within this factor of the median's
 TAIL = 0.97  # where Student's tails are compared with the normal ones: the end of 94 % intervals
@@ -117,7 +118,10 @@ class GaussianProcess:
 
 
 def fit_law_processes(
-    weights: np.ndarray, losses: np.ndarray, own: Sequence[int]
+    weights: np.ndarray,
+    losses: np.ndarray,
+    own: Sequence[int],
+    worth: np.ndarray | None = None,
 ) -> list[GaussianProcess]:
     """Fits the law of losses to all targets at once; returns it as a process a target.
 
@@ -129,14 +133,16 @@ def fit_law_processes(
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N, T)``; a target's are not all equal.
         own: The domain ``(T,)`` that each target is held-out text of, -1 for none.
+        worth: What smaller models say of the transfer ``(T, K)``, see `worth_of`.
     """
     from scipy import stats
 
-    chosen = _some(len(weights))
-    spread = losses[chosen].std(0) / np.median(losses[chosen].std(0))
-    unit = spread / np.clip(spread, 1 / APART, APART)  # (T,)
+    chosen, unit = _some(len(weights)), _units(losses)
     law = fit_law(
-        torch.from_numpy(weights[chosen]), torch.from_numpy(losses[chosen] / unit), own=list(own)
+        torch.from_numpy(weights[chosen]),
+        torch.from_numpy(losses[chosen] / unit),
+        None if worth is None else torch.from_numpy(worth),
+        list(own),
     )
     noise, degrees = law.noise()
     found = [
@@ -149,6 +155,22 @@ def fit_law_processes(
     worse = max(1.0, float(np.sqrt(np.mean(np.square(off)))))
     tails = worse * stats.t.ppf(TAIL, degrees.numpy()) / stats.norm.ppf(TAIL)
     return [_scaled(one, float(u), float(t)) for one, u, t in zip(found, unit, tails, strict=True)]
+
+
+def worth_of(weights: np.ndarray, losses: np.ndarray, own: Sequence[int]) -> np.ndarray:
+    """Returns what a token of each domain is worth for each target ``(T, K)`` by the law of many
+    runs: the arguments are those of `fit_law_processes`."""
+    law = fit_law(
+        torch.from_numpy(weights), torch.from_numpy(losses / _units(losses)), own=list(own)
+    )
+    return law.draws(WORTH_DRAWS).worth().mean(0).numpy()
+
+
+def _units(losses: np.ndarray) -> np.ndarray:
+    """Returns factors of targets' losses ``(T,)`` whose deviations lie too far apart."""
+    deviations = losses[_some(len(losses))].std(0)
+    spread = deviations / np.median(deviations)
+    return spread / np.clip(spread, 1 / APART, APART)
 
 
 def _parts_of(law: Law, target: int) -> tuple[Mean, Kernel]:

@@ -42,6 +42,7 @@ def cross_validate(
     losses: np.ndarray,
     shares: Sequence[float] = (1.0,),
     own: Sequence[int] | None = None,
+    worth: np.ndarray | None = None,
     progress: Callable[[], object] = int,
 ) -> list[Regressed]:
     """Predicts each fold of the runs by a fit to the others.
@@ -52,6 +53,7 @@ def cross_validate(
         losses: Of the runs ``(N, T)``.
         shares: Of the targets ``(T,)``.
         own: The targets' own domains ``(T,)``.
+        worth: Of domains for targets ``(T, K)``.
         progress: Is called after each fold.
 
     Returns:
@@ -74,7 +76,7 @@ def cross_validate(
     measured = np.concatenate([(losses @ np.array(shares))[:, None], losses], 1)  # (N, 1 + T)
     predicted, deviation = np.empty_like(measured), np.empty_like(measured)
     for fold, (rest, out) in enumerate(dealt.split(weights, groups=group.ravel())):
-        model = fit_regression(kind, weights[rest], losses[rest], shares, own)
+        model = fit_regression(kind, weights[rest], losses[rest], shares, own, worth)
         one_each = [one.predict(weights[out]) for one in model.models]
         predicted[out] = np.stack([model.mean_of(one_each), *one_each], 1)
         one_each = [one.deviation(weights[out]) for one in model.models]

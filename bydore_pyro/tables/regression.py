@@ -5,7 +5,8 @@ ranks mixtures far better than one regression of the mean.
 
 The law of losses and the Gaussian process count half each; from 20 runs on the share lies halfway
 between a half and what the runs prefer when each is left out. Below 12 runs the law decides alone
-on targets that are a domain's own text: it knows more of them than of benchmarks.
+on targets that are a domain's own text: it knows more of them than of benchmarks. What a domain is
+worth for a target can come from runs of a smaller model: then the law needs fewer runs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["FEWEST_FOR_LAW", "LIGHTGBM", "REACH", "TREES", "Choice", "Either", "
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]
 Choice = Literal["auto", "law", "linear", "lightgbm", "log_linear", "gaussian_process"]
-FEWEST_FOR_LAW = 6
+FEWEST_FOR_LAW, FEWEST_SCALED_UP = 6, 4
 SHARED_FROM, PREFERRED_FROM = 12, 20  # runs from which the process counts, and runs left out
 ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss
 
@@ -186,6 +187,7 @@ def fit_regression(
     losses: np.ndarray,
     shares: Sequence[float] = (1.0,),
     own: Sequence[int] | None = None,
+    worth: np.ndarray | None = None,
 ) -> Regression:
     """Fits a regression of each target's loss on the weights.
 
@@ -199,13 +201,15 @@ def fit_regression(
         shares: Of the targets in their mean ``(T,)``.
         own: The domain ``(T,)`` that each target is held-out text of, -1 for none; none if not
             given. The law asks for it.
+        worth: For the law: what smaller models say of the transfer ``(T, K)``, see `worth_of`.
 
     Raises:
         DataError: When there are too few runs, all are on one mixture, a target's losses are equal
             but for rounding, or the library that fits is not installed.
     """
     losses = losses.reshape(len(losses), -1)
-    fewest = {"lightgbm": 2 * MIN_RUNS_IN_LEAF, "law": FEWEST_FOR_LAW}.get(kind, 2)
+    for_law = FEWEST_FOR_LAW if worth is None else FEWEST_SCALED_UP
+    fewest = {"lightgbm": 2 * MIN_RUNS_IN_LEAF, "law": for_law}.get(kind, 2)
     if len(losses) < fewest:
         raise DataError(f"Expected at least {fewest} runs for {kind}, found {len(losses)}")
     if not np.ptp(weights, axis=0).max() > ROUNDED:
@@ -215,7 +219,7 @@ def fit_regression(
             raise DataError(f"Expected runs that differ in loss, found {column[0]:g} in all")
     models: tuple[PointRegression | GaussianProcess | Either, ...]
     if kind == "law":
-        models = _by_law(weights, losses, [-1] * losses.shape[1] if own is None else own)
+        models = _by_law(weights, losses, [-1] * losses.shape[1] if own is None else own, worth)
     else:
         models = tuple(_one(kind, weights, column) for column in np.ascontiguousarray(losses.T))
     doubt = kind in ("law", "gaussian_process")
@@ -226,11 +230,11 @@ def fit_regression(
 
 
 def _by_law(
-    weights: np.ndarray, losses: np.ndarray, own: Sequence[int]
+    weights: np.ndarray, losses: np.ndarray, own: Sequence[int], worth: np.ndarray | None
 ) -> tuple[GaussianProcess | Either, ...]:
     """Fits the law to all targets, and a process to each that it does not decide alone."""
     found: list[GaussianProcess | Either] = []
-    laws = fit_law_processes(weights, losses, own)
+    laws = fit_law_processes(weights, losses, own, worth)
     for law, domain, column in zip(laws, own, np.ascontiguousarray(losses.T), strict=True):
         if domain >= 0 and len(losses) < SHARED_FROM:
             found.append(law)

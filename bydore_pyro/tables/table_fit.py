@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.tables.left_out import cross_validate, validated
 from bydore_pyro.tables.proposal import BEST, TrustRegion, gain_over, proposed
 from bydore_pyro.tables.record import Details, Regressed, Scored
 from bydore_pyro.tables.regression import (
+    FEWEST_FOR_LAW,
     Choice,
     Kind,
     Regression,
@@ -34,8 +36,8 @@ class RegressionConfig(Checked):
     regmix_regression: Choice = option(
         "auto",
         "Regression from weights to losses. auto: with --runs the law of losses, from 12 runs on "
-        "half of it and half the Gaussian process; otherwise the process. The law needs 6 runs, "
-        "LightGBM 40.",
+        "half of it and half the Gaussian process; otherwise the process. The law needs 6 runs (4 "
+        "with --scale_up), LightGBM 40.",
     )
     regmix_kl: float = option(
         0.0,
@@ -80,6 +82,7 @@ def fit_table_of_runs(
     caps: np.ndarray | None = None,
     predict: Path | None = None,
     each: bool = False,
+    smaller: RunsTable | None = None,
 ) -> tuple[Mixture, Details]:
     """Regresses metrics of finished runs, and simulates the optimum of their mean.
 
@@ -91,9 +94,12 @@ def fit_table_of_runs(
         caps: Largest weights ``(K,)``.
         predict: File of mixtures to score.
         each: Whether every metric is told on its own, too.
+        smaller: Runs of a smaller model, which tell the law what domains are worth for the metrics.
 
     Raises:
-        DataError: When the file cannot be read, the runs are too few, or all alike.
+        DataError: When the file cannot be read, the runs are too few, or all alike, or the smaller
+            model's runs are of other domains, have not all metrics, or another regression is asked
+            for.
     """
     from tqdm import tqdm
 
@@ -111,11 +117,12 @@ def fit_table_of_runs(
     total = sum(metrics[name] for name in names)
     runs = (kind, table.weights, losses, [metrics[name] / total for name in names])
     own = [table.domains.index(name) if name in table.domains else -1 for name in names]
+    worth = None if smaller is None else _worth(smaller, table, names, own, kind)
     with tqdm(desc="fit and optima", unit="step", mininterval=0.5) as bar:
-        model, told = fit_regression(*runs, own), list[Regressed]()
+        model, told = fit_regression(*runs, own, worth), list[Regressed]()
         # A regression may be content with all runs and not with four fifths of them.
         with contextlib.suppress(DataError):
-            told = cross_validate(*runs, own, bar.update)
+            told = cross_validate(*runs, own, worth, bar.update)
         model = validated(model, told[0] if told else None)
         mixture, gain, distance = proposed(
             model,
@@ -136,6 +143,27 @@ def fit_table_of_runs(
         predictions=() if given is None else _scored(model, *given, prior, region),
     )
     return mixture, found
+
+
+def _worth(
+    smaller: RunsTable, table: RunsTable, names: Sequence[str], own: Sequence[int], kind: Kind
+) -> np.ndarray:
+    """Returns what domains are worth for metrics ``(T, K)``, by a smaller model's runs."""
+    if kind != "law":
+        raise DataError(f"Expected the law of losses with --scale_up, found {kind}")
+    if other := sorted(set(smaller.domains) ^ set(table.domains)):
+        raise DataError(
+            f"Expected the runs' domains in --scale_up, found '{other[0]}' in one table only"
+        )
+    if len(smaller.runs) < FEWEST_FOR_LAW:
+        raise DataError(
+            f"Expected at least {FEWEST_FOR_LAW} runs in --scale_up, found {len(smaller.runs)}"
+        )
+    if lacking := [name for name in names if name not in smaller.targets]:
+        raise DataError(f"Expected the metric '{lacking[0]}' in --scale_up, found none")
+    places = [smaller.domains.index(name) for name in table.domains]
+    losses = np.stack([smaller.losses_of(name) for name in names], 1)
+    return worth_of(smaller.weights[:, places], losses, own)
 
 
 def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:

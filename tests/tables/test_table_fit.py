@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_tables import planted
+from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
 from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.tables.gaussian_process import fit_law_processes, worth_of
 from bydore_pyro.tables.table_fit import RegressionConfig, fit_table_of_runs, prior_of
 from bydore_pyro.tables.tables import RunsTable
 from bydore_pyro.utils.errors import DataError
@@ -39,6 +40,42 @@ def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
         fit_table_of_runs(table_of(5), {"t": 1.0}, PRIOR, config)
     with pytest.raises(DataError, match=r"nowhere\.csv"):
         fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, config, predict=Path("nowhere.csv"))
+
+
+def test_what_smaller_runs_say_of_domains_ranks_better_than_four_runs_alone() -> None:
+    small = table_of(60)
+    worth = worth_of(small.weights, small.losses, [-1])
+    assert worth[0].argmax() == 0
+    unseen, _ = planted(200, seed=5)
+    ranks = []
+    for seed in range(10, 14):
+        weights, losses = planted(4, noise=0.05, seed=seed)
+        laws = [fit_law_processes(weights, losses[:, None] + 1, [-1], w)[0] for w in (None, worth)]
+        ranks.append([np.corrcoef(one.predict(unseen), truth(unseen))[0, 1] for one in laws])
+    alone, scaled_up = np.mean(ranks, 0)
+    assert scaled_up > alone + 0.05
+
+
+def test_runs_of_a_smaller_model_are_of_the_same_domains_and_metrics() -> None:
+    small, few = table_of(60), table_of(4)
+    other = dataclasses.replace(small, domains=("d", "c", "b", "a"), weights=small.weights[:, ::-1])
+    config = RegressionConfig(regmix_draws=500)
+    found = [
+        fit_table_of_runs(few, {"t": 1.0}, PRIOR, config, smaller=one)[0].weights
+        for one in (small, other)
+    ]
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    bad = {
+        "found 'd' in one table only": dataclasses.replace(small, domains=("a", "b", "c", "e")),
+        "in --scale_up, found none": dataclasses.replace(small, targets=("u",)),
+        "at least 6 runs in --scale_up, found 5": table_of(5),
+    }
+    for message, one in bad.items():
+        with pytest.raises(DataError, match=message):
+            fit_table_of_runs(few, {"t": 1.0}, PRIOR, config, smaller=one)
+    linear = RegressionConfig(regmix_draws=500, regmix_regression="linear")
+    with pytest.raises(DataError, match="Expected the law of losses with --scale_up, found linear"):
+        fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, linear, smaller=small)
 
 
 def test_given_mixtures_are_ranked_with_their_distance(tmp_path: Path) -> None:
