@@ -27,7 +27,7 @@ from bydore_pyro.core import (
     match,
 )
 from bydore_pyro.live import LiveMixture
-from bydore_pyro.measure.readings import read_losses
+from bydore_pyro.measure import read_losses
 from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
 from bydore_pyro.proxy import MeasuredModel
 
