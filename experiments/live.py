@@ -23,9 +23,11 @@ from compare_targets import (
     target_named,
     text_of_targets,
 )
+from live_law import LawMixture
 from live_rivals import Ado, Odm
 from tqdm import tqdm
 
+from bydore_pyro.answer import COVERED
 from bydore_pyro.data import TokenStore
 from bydore_pyro.live import LiveMixture
 from bydore_pyro.mixture import Mixture
@@ -47,12 +49,13 @@ ABOUT = """Train models on a mixture that is measured on themselves while they t
 mixtures, and by ODM and ADO, which follow the training losses and know no target. All models of a
 seed begin alike and take as many steps, but for one that takes more, for what measuring costs."""
 
-LIVE, SEARCHED, MATCHED, OWN = "live", "search", "matching", "own"
+LIVE, LAW, SEARCHED, MATCHED, OWN = "live", "law", "search", "matching", "own"
 AVERAGE, LONGER, BROAD, UNIFORM = "average", "longer", "broad", "uniform"
 RULES: dict[str, type[Odm | Ado]] = {"odm": Odm, "ado": Ado}
 #: In the order in which they train: what others need comes first.
 MODELS = {
     LIVE: "on a mixture that is measured on the model itself",
+    LAW: "likewise, by the losses that the law foretells for the end of the run",
     SEARCHED: "on the mixture of bydore search",
     MATCHED: "on that of its matching, without trial runs",
     OWN: "on the target's own shares, where they are known",
@@ -84,6 +87,10 @@ class LiveConfig(Checked):
     live_target: int = option(256, "Sequences of the target that a round measures.", least=2)
     level: float = option(0.5, "Probability above which live weights move.", least=0, below=1)
     beginning: float = option(1 / 8, "Share of the steps before the first round.", above=0, most=1)
+    law_unexplained: float = option(
+        COVERED, "Unexplained share of a target up to which the law decides.", least=0, most=1
+    )
+    constant_rate: bool = option(False, "Keep the step size; else it falls linearly to zero.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,6 +140,11 @@ def mixtures_of(
     options: LiveOptions, corpus: TokenStore, place: Path, name: str
 ) -> dict[str, Mapping[str, float]]:
     """Returns the fixed mixtures of a target by label, of a search that may have to be run."""
+    mixtures: dict[str, Mapping[str, float]] = {}
+    if target_named(name).has_own:
+        mixtures[OWN] = options.run.validation_shares()
+    if not {SEARCHED, MATCHED, LONGER, BROAD} & {*options.live.models}:
+        return mixtures
     if options.live.compared is None:
         if not is_finished(place):
             search_in(options, corpus, place, "live")
@@ -147,11 +159,9 @@ def mixtures_of(
             raise DataError(message)
         rounds = [one["weights"] for one in known["details"]["matching"]["rounds"]]
         found = known["weights"]
-    mixtures: dict[str, Mapping[str, float]] = {SEARCHED: found}
+    mixtures[SEARCHED] = found
     if rounds:
         mixtures[MATCHED] = rounds[-1]
-    if target_named(name).has_own:
-        mixtures[OWN] = options.run.validation_shares()
     return mixtures
 
 
@@ -172,7 +182,8 @@ def models_of(
         if label not in wanted:
             continue
         kind: dict[str, Any] = {"rule": RULES.get(label)}
-        if label == LIVE:
+        if label in (LIVE, LAW):
+            kind["law"] = label == LAW
             kind["first"] = max(1, round(config.beginning * config.model_steps))
         elif label == LONGER:
             kind["steps"] = round((1 + measuring(found[LIVE])) * config.model_steps)
@@ -207,6 +218,7 @@ def one_model(
     later: Mapping[str, float] | None = None,
     first: int | None = None,
     rule: type[Odm | Ado] | None = None,
+    law: bool = False,
     steps: int | None = None,
 ) -> dict[str, Any]:
     """Trains a model; returns its judged loss, its mixture in the mean, and the rounds.
@@ -220,6 +232,7 @@ def one_model(
         later: The weights after the beginning, where they change once.
         first: The step of the first round; None for a mixture that is not measured.
         rule: What moves the weights by the training losses.
+        law: Whether the law decides.
         steps: Of the model; those of the options when None.
     """
     config, seed = options.live, options.run.seed + FRESH_SEED + number
@@ -227,15 +240,21 @@ def one_model(
     measured = config.live_sequences * 8  # kept aside from all models alike
     run = dataclasses.replace(options.run, validation_sequences=config.live_target)
     domains = domains_of(dataclasses.replace(options, run=run), corpus, seed, measured=measured)
-    proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), steps)
+    model, falls = language_model(options, corpus.vocabulary, seed), not config.constant_rate
+    proxy = Proxy(model, options.proxy, Cost(), steps if falls else None)
     given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
-    mixture = LiveMixture(domains, start, first=first or 1, seed=seed, **given)
+    given |= {"first": first or 1, "seed": seed}
+    mixture = LiveMixture(domains, start, **given)
+    if law:
+        of_run = {"steps": steps, "batch": options.search.batch_sequences}
+        most = config.law_unexplained
+        mixture = LawMixture(domains, start, **of_run, most_unexplained=most, **given)
     follower = None if rule is None else rule(mixture.present, steps)
     total, order = np.zeros(domains.num_domains), begin(domains.num_domains)
     change = round(config.beginning * config.model_steps)
     for step in tqdm(range(1, steps + 1), desc=label, unit="step", mininterval=0.5):
         if later is not None and step == change + 1:
-            mixture = LiveMixture(domains, later, first=1, seed=seed, **given)
+            mixture = LiveMixture(domains, later, **given)
         weights = mixture.present if follower is None else follower.weights
         total += weights
         counts, order = next_batch(order, weights, options.search.batch_sequences)

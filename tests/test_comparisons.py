@@ -113,10 +113,12 @@ def test_live_in_smoke_size(
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4")
     given = ("--targets", "no_docstrings", "--data", str(text), "--validation_fraction", "0.3")
+    given = (*given, "--law_unexplained", "1")
     models = smoke("live", *given, *small)["targets"]["no_docstrings"]["models"]
     assert len(models) == 2
     for one in models:
-        assert [found["step"] for found in one["live"]["rounds"]] == [2, 4, 8]
+        for label in ("live", "law"):
+            assert [found["step"] for found in one[label]["rounds"]] == [2, 4, 8]
         assert "docstrings" not in one["live"]["average"]
         assert sum(one["average"]["average"].values()) == pytest.approx(1)
         assert {"odm", "ado", "matching"} <= set(one)

@@ -19,6 +19,7 @@ from .proxy_runs import train_runs as train_runs
 from .readings import READ as READ
 from .readings import READINGS as READINGS
 from .readings import Reading as Reading
+from .readings import read_losses as read_losses
 from .readings import read_readings as read_readings
 from .readings import readings_text as readings_text
 from .target import TargetMeasurement as TargetMeasurement
