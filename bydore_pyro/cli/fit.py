@@ -219,6 +219,9 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         each=asked.target == [ALL],
         smaller=smaller,
     )
+    if smaller is not None:
+        note = f"What a domain is worth: from {len(smaller.runs)} runs of a smaller model too."
+        mixture = replace(mixture, notes=(*mixture.notes, note))
     found = Fit(mixture=mixture, details=details)
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")

@@ -217,6 +217,15 @@ def test_the_pages_command_runs(
     assert "Given mixtures" in capsys.readouterr().out
 
 
+def test_five_runs_are_enough_beside_a_smaller_models(
+    tmp_path: Path, fit: Callable[..., dict[str, Any]]
+) -> None:
+    few, small = write_runs(tmp_path / "few", 5), write_runs(tmp_path / "small", 24)
+    fit(few, "--target", "exam:a", "--scale_up", str(small))
+    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
+    assert "What a domain is worth: from 24 runs of a smaller model too." in mixture.notes
+
+
 def test_kl_keeps_the_mixture_near_the_prior(
     tmp_path: Path, fit: Callable[..., dict[str, Any]]
 ) -> None:
