@@ -148,13 +148,12 @@ def conjugate_step(gradient: Tensor, curvature: Curvature, bound: Tensor, fixed:
     across = inverse * fixed
     across = across / (fixed * across).sum(1, keepdim=True)
 
-    def scaled(left: Tensor) -> Tensor:
-        down = inverse * left
-        return down - (fixed * down).sum(1, keepdim=True) * across
+    def freed(slope: Tensor) -> Tensor:  # of its part along `fixed`, which is large near the end
+        return slope - fixed * (across * slope).sum(1, keepdim=True)
 
-    step, left = torch.zeros_like(gradient), -gradient
-    along = ahead = scaled(left)
-    size = (left * along).sum(1, keepdim=True)  # about what the promise still lacks
+    step, left = torch.zeros_like(gradient), freed(-gradient)
+    ahead = inverse * left
+    size = (left * ahead).sum(1, keepdim=True)  # about what the promise still lacks
     promised = torch.zeros_like(size)
     for _ in range(MOST):
         bent = curvature.product(ahead[:, None])[:, 0] + bound * ahead
@@ -163,8 +162,9 @@ def conjugate_step(gradient: Tensor, curvature: Curvature, bound: Tensor, fixed:
         if not more.any():
             break
         go = torch.where(more, size / bend, 0)
-        step, left, promised = step + go * ahead, left - go * bent, promised + go * size
-        along, before = scaled(left), size
+        step, promised = step + go * ahead, promised + go * size
+        left, before = freed(left - go * bent), size
+        along = inverse * left
         size = (left * along).sum(1, keepdim=True)
         ahead = along + torch.where(more, size / before, 0) * ahead
     return step
