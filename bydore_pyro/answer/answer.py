@@ -14,6 +14,7 @@ without them the match's whole step is taken.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -134,6 +135,7 @@ def answer_of(
     notes = [*question.notes]
     notes += [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
+    notes += [] if drawn.settled else [_not_settled(drawn)]
     if found.unexplained >= HARDLY:
         notes.insert(
             0,
@@ -213,6 +215,17 @@ def inference_data(answer: Answer) -> arviz.InferenceData:
         if drawn.fit is not None:
             data["posterior"].attrs.update(khat=drawn.fit.khat)
     return data
+
+
+def _not_settled(drawn: Posterior) -> str:
+    """Returns in words what is not known of what the target is made of, and what is."""
+    sign = f"nested R-hat {drawn.rhat:.3f}"
+    if drawn.fit is not None and math.isnan(drawn.rhat):
+        sign = f"PSIS k-hat {drawn.fit.khat:.2f}"
+    return (
+        f"The target's small shares are not settled ({sign}): intervals of weights hold too "
+        "little. Sums of branches are nearer the truth, and so are the losses that are forecast."
+    )
 
 
 def _for_run(

@@ -13,7 +13,7 @@ from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixtur
 
 __all__ = ["Best", "best_of"]
 
-MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 20, 5000  # each is a programme of its own
+MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 50, 5000  # each is a programme of its own
 
 
 @dataclass(frozen=True)

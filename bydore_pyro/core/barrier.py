@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["BarrierMinimum", "barrier_minimum"]
+__all__ = ["BarrierMinimum", "Curvature", "barrier_minimum"]
 
 GAP, SHRINK = 1e-6, 0.05  # of f, in its own unit
 STEPS, HALVINGS = 50, 50  # Newton's at one barrier
@@ -23,10 +23,26 @@ ENOUGH, EXACT = 1e-2, 1e-7
 RISE = 0.1  # how much of a promise must be kept
 TO_THE_EDGE = 0.99  # of the way to the nearest bound
 
+DENSE = 64  # unknowns up to which Hessians are formed; of more they are only multiplied
+CLOSE, MOST = 1e-3, 300  # conjugate gradients: what a step may lack of its promise, and how many
+
+
+class Curvature(NamedTuple):
+    """Hessians ``(B, N, N)``, unformed.
+
+    Attributes:
+        product: Of them with directions ``(B, D, N)``, the same shape.
+        diagonal: A part of theirs, > 0, by which directions are scaled ``(B, N)``.
+    """
+
+    product: Callable[[Tensor], Tensor]
+    diagonal: Tensor
+
+
 # Of points ``(B, N)`` and the barrier: f ``(B,)`` with the barriers of f's own constraints, not a
-# number where they are broken; and its gradient with its Hessian ``(B, N, N)``.
+# number where they are broken; and its gradient with its curvature.
 Value = Callable[[Tensor, float], Tensor]
-Derivatives = Callable[[Tensor, float], tuple[Tensor, Tensor]]
+Derivatives = Callable[[Tensor, float], tuple[Tensor, Curvature]]
 
 
 class BarrierMinimum(NamedTuple):
@@ -72,11 +88,12 @@ def barrier_minimum(
     while True:
         last = barrier * (2 * count + constraints) <= GAP
         for _ in range(STEPS):
-            gradient, hessian = derivatives(points, barrier)
+            gradient, curvature = derivatives(points, barrier)
             above, below = points[:, :count] - lower, upper - points[:, :count]
             gradient[:, :count] += barrier * (1 / below - 1 / above)
-            hessian.diagonal(dim1=1, dim2=2)[:, :count] += barrier * (above**-2 + below**-2)
-            step = newton_step(gradient, hessian, simplex)
+            bound = torch.zeros_like(points)
+            bound[:, :count] = barrier * (above**-2 + below**-2)
+            step = newton_step(gradient, curvature, bound, simplex)
             promised = -(gradient * step).sum(1)
             if float(promised.max()) <= (EXACT if last else ENOUGH) * barrier:
                 break
@@ -98,12 +115,56 @@ def barrier_minimum(
         barrier *= SHRINK
 
 
-def newton_step(gradient: Tensor, hessian: Tensor, fixed: Tensor) -> Tensor:
-    """Returns Newton's steps ``(B, N)`` that leave ``fixed . x`` as it is."""
+def newton_step(gradient: Tensor, curvature: Curvature, bound: Tensor, fixed: Tensor) -> Tensor:
+    """Returns Newton's steps ``(B, N)`` that leave ``fixed . x`` as it is.
+
+    Args:
+        gradient: ``(B, N)``.
+        curvature: Of the function.
+        bound: What the barrier adds to the Hessians' diagonal ``(B, N)``.
+        fixed: ``(B, N)``.
+    """
+    if gradient.shape[1] > DENSE:
+        return conjugate_step(gradient, curvature, bound, fixed)
+    unit = torch.eye(gradient.shape[1]).double()
+    hessian = curvature.product(unit.expand(len(gradient), -1, -1)) + bound.diag_embed()
     scale = hessian.diagonal(dim1=1, dim2=2).rsqrt()  # entries differ by many orders
     scaled = scale[:, :, None] * hessian * scale[:, None]
-    root = torch.linalg.cholesky_ex(scaled + 1e-14 * torch.eye(gradient.shape[1]).double()).L
+    root = torch.linalg.cholesky_ex(scaled + 1e-14 * unit).L
     both = torch.stack([scale * gradient, scale * fixed], 2)
     down, across = (scale[:, :, None] * torch.cholesky_solve(both, root)).unbind(2)
     share = (fixed * down).sum(1) / (fixed * across).sum(1)
     return share[:, None] * across - down
+
+
+def conjugate_step(gradient: Tensor, curvature: Curvature, bound: Tensor, fixed: Tensor) -> Tensor:
+    """Returns nearly `newton_step`, from products with the Hessians alone; it leads downhill.
+
+    References:
+        Gould, Hribar and Nocedal (2001), On the solution of equality constrained quadratic
+        programming problems, SIAM J. Sci. Comput. 23: projected conjugate gradients.
+    """
+    inverse = 1 / (curvature.diagonal + bound)
+    across = inverse * fixed
+    across = across / (fixed * across).sum(1, keepdim=True)
+
+    def freed(slope: Tensor) -> Tensor:  # of its part along `fixed`, which is large near the end
+        return slope - fixed * (across * slope).sum(1, keepdim=True)
+
+    step, left = torch.zeros_like(gradient), freed(-gradient)
+    ahead = inverse * left
+    size = (left * ahead).sum(1, keepdim=True)  # about what the promise still lacks
+    promised = torch.zeros_like(size)
+    for _ in range(MOST):
+        bent = curvature.product(ahead[:, None])[:, 0] + bound * ahead
+        bend = (ahead * bent).sum(1, keepdim=True)
+        more = (size > CLOSE * promised) & (bend > 0)
+        if not more.any():
+            break
+        go = torch.where(more, size / bend, 0)
+        step, promised = step + go * ahead, promised + go * size
+        left, before = freed(left - go * bent), size
+        along = inverse * left
+        size = (left * along).sum(1, keepdim=True)
+        ahead = along + torch.where(more, size / before, 0) * ahead
+    return step

@@ -20,21 +20,16 @@ up draws one set after the other is Campi and Garatti's (J. Optim. Theory Appl. 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import torch
 from torch import Tensor
 
 from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.law import LawDraws
-from bydore_pyro.core.losses import checked_composition
 from bydore_pyro.core.programme import Programme
 
 __all__ = ["best_mixture", "best_mixture_draws"]
 
 GIVEN_UP = (0.0, 0.5, 0.8, 1.0, 1.0)  # of the draws that may be, one solution after the other
 AGAIN = 1e-3  # the first gap from an earlier solution, nats per token
-AT_ONCE = 2**24  # numbers of the draws' Hessians
 
 
 def best_mixture(draws: LawDraws, goal: Goal | None = None) -> Decision:
@@ -65,15 +60,8 @@ def best_mixture_draws(draws: LawDraws, goal: Goal | None = None) -> Tensor:
     Raises:
         ValueError: As `best_mixture`.
     """
-    at_once = max(1, AT_ONCE // draws.runs.own.shape[1] ** 2)
-    goal, found = goal or Goal(), []
-    made = checked_composition(goal.composition, draws)
-    for first in range(0, len(draws.level), at_once):
-        some = slice(first, first + at_once)
-        of_some = made[some] if made is not None and made.dim() == 3 else made
-        programme = Programme(draws[some], replace(goal, composition=of_some), each=True)
-        start = programme.interior().expand(len(programme.level), -1)
-        if programme.room is not None:
-            start = programme.feasible(start, 0)
-        found.append(programme.solve(start).points)
-    return torch.cat(found)
+    programme = Programme(draws, goal or Goal(), each=True)
+    start = programme.interior().expand(len(programme.level), -1)
+    if programme.room is not None:
+        start = programme.feasible(start, 0)
+    return programme.solve(start).points

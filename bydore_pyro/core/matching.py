@@ -209,10 +209,8 @@ class Matching:
     target: float
 
     def unexplained_by(self, u: Tensor) -> float:
-        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1].
-
-        1 where the target's gradient does not rise above its noise.
-        """
+        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1]; 1 where the
+        gradient does not rise above its noise."""
         if not self.target > 0:
             return 1.0
         explained = float(2 * u @ self.cross - u @ self.gram @ u)
@@ -313,6 +311,7 @@ def _covariance(
         [r.held_out_documents for r in rounds],
         by_document,
     )
+    total = _shrunk(total, witnesses)  # by itself: domains have many witnesses, a target may not
     for k in range(len(u)):
         influences = []
         for share, r in zip(shares, rounds, strict=True):
@@ -324,16 +323,20 @@ def _covariance(
         added, count = scatter_of_means(influences, [r.documents[k] for r in rounds], by_document)
         total += added  # one at a time: all of 512 domains would be a gigabyte
         witnesses += count
-    # Few witnesses of many domains give a covariance that cannot be inverted: shrink it.
-    rho = len(u) / (len(u) + witnesses)
-    shrunk = (1 - rho) * total + rho * torch.diag(total.diagonal())
-    return shrunk + 1e-12 * total.trace() * torch.eye(len(u), dtype=total.dtype)
+    return _shrunk(total, witnesses) + 1e-12 * total.trace() * torch.eye(len(u)).double()
+
+
+def _shrunk(covariance: Tensor, witnesses: float) -> Tensor:
+    """Returns a covariance nearer to its diagonal: of few witnesses it cannot be inverted."""
+    rho = len(covariance) / (len(covariance) + witnesses)
+    return (1 - rho) * covariance + rho * torch.diag(covariance.diagonal())
 
 
 def scatter_of_means(
     values: Sequence[Tensor], documents: Sequence[Tensor], by_document: bool = True
-) -> tuple[Tensor, int]:
-    """Returns the covariance ``(K, K)`` of a sum of means, and the number of witnesses.
+) -> tuple[Tensor, float]:
+    """Returns the covariance ``(K, K)`` of a sum of means, and the effective number of witnesses:
+    ``1 / sum h^2``, ``h`` their shares of the sequences.
 
     Sequences of one document are one witness, also where the document was measured in several
     rounds. Where there is one document alone, or without `by_document`, sequences are witnesses.
@@ -345,14 +348,12 @@ def scatter_of_means(
     numbers = torch.cat(list(documents))
     if by_document and len(torch.unique(numbers)) > 1:
         place = _places(numbers)
-    elif len({len(d) for d in documents}) == 1 and all(
-        torch.equal(d, documents[0]) for d in documents
-    ):
+    elif all(torch.equal(d, documents[0]) for d in documents):
         place = torch.arange(len(documents[0])).repeat(len(documents))  # the same sequences again
     else:
         place = torch.arange(len(numbers))
     deviations = torch.cat([(v - v.mean(0)).double() / len(v) for v in values])
-    count = int(place.max()) + 1
-    sums = torch.zeros(count, deviations.shape[1], dtype=deviations.dtype)
-    sums.index_add_(0, place, deviations)
-    return sums.T @ sums * (count / max(count - 1, 1)), count
+    sizes = torch.bincount(place)
+    count, shares = len(sizes), sizes / len(place)
+    sums = torch.zeros(count, deviations.shape[1]).double().index_add(0, place, deviations)
+    return sums.T @ sums * (count / max(count - 1, 1)), 1 / float(shares.square().sum())

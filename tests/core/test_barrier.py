@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import linprog, minimize
 from torch import Tensor
 
-from bydore_pyro.core.barrier import BarrierMinimum, barrier_minimum, newton_step
+from bydore_pyro.core.barrier import (
+    BarrierMinimum,
+    Curvature,
+    barrier_minimum,
+    conjugate_step,
+    newton_step,
+)
 
 NO_BOUNDS = (torch.zeros(3).double(), torch.ones(3).double())
+
+
+def curvature(matrices: Tensor) -> Curvature:
+    """Of given Hessians ``(B, N, N)``."""
+    return Curvature(lambda x: x @ matrices, matrices.diagonal(dim1=1, dim2=2))
 
 
 def quadratics(matrices: Tensor, centres: Tensor, lower: Tensor, upper: Tensor) -> BarrierMinimum:
@@ -20,8 +33,8 @@ def quadratics(matrices: Tensor, centres: Tensor, lower: Tensor, upper: Tensor) 
         off = points - centres
         return ((matrices @ off[..., None]).squeeze(-1) * off).sum(1) / 2
 
-    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
-        return (matrices @ (points - centres)[..., None]).squeeze(-1), matrices.clone()
+    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Curvature]:
+        return (matrices @ (points - centres)[..., None]).squeeze(-1), curvature(matrices)
 
     free = upper - lower
     start = lower + free * (1 - lower.sum()) / free.sum()
@@ -75,12 +88,12 @@ def test_a_free_unknown_bounds_the_largest_against_linprog() -> None:
         margin = points[:, 3:] - points[:, :3] @ costs.T
         return points[:, 3] - barrier * margin.log().sum(1)
 
-    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
+    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Curvature]:
         rows = torch.cat([-costs, torch.ones(2, 1).double()], 1)  # of the margin by (x, u)
         margin = points[:, 3:] - points[:, :3] @ costs.T
         gradient = -(barrier / margin) @ rows
         gradient[:, 3] += 1
-        return gradient, (rows.T * (barrier / margin[0] ** 2)) @ rows[None]
+        return gradient, curvature((rows.T * (barrier / margin[0] ** 2)) @ rows[None])
 
     start = torch.tensor([[1 / 3, 1 / 3, 1 / 3, 9]]).double()
     found = barrier_minimum(value, derivatives, start, *NO_BOUNDS, 2).points[0]
@@ -91,11 +104,13 @@ def test_a_free_unknown_bounds_the_largest_against_linprog() -> None:
     assert float(found[3]) == pytest.approx(game.fun, abs=1e-5)
 
 
-def test_a_step_leaves_the_sum_and_solves_the_rest() -> None:
-    hessian = torch.diag(torch.tensor([1.0, 1e6, 1e-3])).double()[None]
-    gradient = torch.tensor([[1.0, -2.0, 3.0]]).double()
-    fixed = torch.ones(1, 3).double()
-    step = newton_step(gradient, hessian, fixed)
+@pytest.mark.parametrize("step_of", [newton_step, conjugate_step])
+def test_a_step_leaves_the_sum_and_solves_the_rest(step_of: Any) -> None:
+    root = torch.tensor([[1.0, 0, 0], [0.3, 1, 0], [-0.2, 0.5, 1]]).double()
+    spread = torch.tensor([1.0, 1e3, 1e-1]).double()
+    hessian = (spread[:, None] * (root @ root.T) * spread)[None]
+    bound, gradient = torch.tensor([[0.1, 0, 2]]).double(), torch.tensor([[1.0, -2, 3]]).double()
+    step = step_of(gradient, curvature(hessian), bound, torch.ones(1, 3).double())
     assert float(step.sum()) == pytest.approx(0, abs=1e-6)
-    left = gradient[0] + hessian[0] @ step[0]
+    left = gradient[0] + hessian[0] @ step[0] + bound[0] * step[0]
     torch.testing.assert_close(left, left[:1].expand(3), atol=1e-5, rtol=1e-6)

@@ -142,8 +142,7 @@ def test_bounds_that_leave_one_mixture() -> None:
     ],
     ids=["mean", "worst", "none_worse"],
 )
-def test_each_draw_has_its_best_mixture(goal: Goal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bydore_pyro.core.decision.AT_ONCE", 20)  # two draws at once
+def test_each_draw_has_its_best_mixture(goal: Goal) -> None:
     found = best_mixture_draws(DRAWS[:3], goal)
     assert found.shape == (3, 3)
     for number, weights in enumerate(found):

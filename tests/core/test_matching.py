@@ -151,14 +151,32 @@ def test_the_scatter_of_means_is_the_covariance_of_the_mean_by_its_witnesses() -
     documents = torch.arange(30) // 5
     found, count = scatter_of_means([values], [documents], by_document=False)
     torch.testing.assert_close(found, torch.cov(values.T) / 30)
-    assert count == 30
+    assert count == pytest.approx(30)
     found, count = scatter_of_means([values], [documents])
     torch.testing.assert_close(found, torch.cov(values.reshape(6, 5, 3).mean(1).T) / 6)
-    assert count == 6
+    assert count == pytest.approx(6)
+    # A document with half of the sequences: 1 / (1/4 + 15/30^2).
+    assert scatter_of_means([values], [(documents.new_tensor(range(30)) - 14).clamp(min=0)])[
+        1
+    ] == pytest.approx(3.75)
     # One document alone: its sequences are the witnesses.
     found, count = scatter_of_means([values], [torch.zeros(30, dtype=torch.int64)])
     torch.testing.assert_close(found, torch.cov(values.T) / 30)
-    assert count == 30
+    assert count == pytest.approx(30)
+
+
+def test_a_target_of_few_large_documents_is_nearer_to_its_diagonal() -> None:
+    """Its part of the covariance, by its own witnesses; that of the domains stays."""
+    means, u = normal(3, SIZE, seed=5), SHARES[:3]
+    one = a_round(means, u, 1, count=400)
+    few = dataclasses.replace(one, held_out_documents=one.held_out_documents % 2)
+    part, witnesses = scatter_of_means([few.held_out], [few.held_out_documents])
+    part = part / float(one.gram.diagonal().sum()) ** 2
+    moved = covariance_of([few], u) + 3 / (3 + witnesses) * (part - torch.diag(part.diagonal()))
+    domains = covariance_of([one], u)
+    all_of = scatter_of_means([one.held_out], [one.held_out_documents])[0]
+    all_of = all_of / float(one.gram.diagonal().sum()) ** 2
+    torch.testing.assert_close(moved - part, domains - all_of, rtol=0.05, atol=1e-8)
 
 
 def test_the_same_sequences_again_are_no_new_witnesses() -> None:
