@@ -21,6 +21,12 @@ IMPORTED = ("accelerate", "arviz", "h5netcdf", "transformers.models.llama.modeli
             "transformers.trainer")  # fmt: skip
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+# `conftest` imports this before Torch and what comes with it, which are thousands of files. Where
+# the environment keeps no bytecode, as in many containers, every process of a test run, and every
+# run again, would compile them, which takes longer than all but a few tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def forked(work: Callable[[], object], told: Path, **variables: str) -> ForkProcess:
     """Starts work in a fork that stands in this folder and is killed or heard like any process.

@@ -11,9 +11,8 @@ import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
 # From the ground up.
@@ -38,6 +37,7 @@ def imports(path: Path) -> Iterator[tuple[str, list[str]]]:
             yield from ((alias.name, []) for alias in node.names)
 
 
+@cache
 def exported(room: str) -> set[str]:
     """What a room offers to the others: the names in its stub, and its modules."""
     stub = PACKAGE / room / "__init__.pyi"
@@ -61,39 +61,32 @@ def test_a_wheel_holds_every_folder_of_python_files() -> None:
     }
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_arrows_point_down_and_go_through_the_rooms_doors(module: Path) -> None:
-    own = module.parts[0]
-    for source, names in imports(PACKAGE / module):
-        first, *rest = source.split(".")
-        assert first not in ("experiments", "figures", "tests")
-        assert first != "pyro" or own in KNOW_PYRO
-        if first != "bydore_pyro" or not rest or rest[0] == own:
-            continue
-        assert ROOMS.index(rest[0]) < ROOMS.index(own), f"{own} imports from {source}"
-        assert rest[1:] == [], f"{source} is inside of its room"
-        assert set(names) <= exported(rest[0])
-
-
-EXPERIMENTS = sorted(PACKAGE.parent.glob("experiments/*.py"))
-
-
-@pytest.mark.parametrize("script", EXPERIMENTS, ids=lambda path: path.stem)
-def test_experiments_go_through_the_rooms_doors(script: Path) -> None:
-    for source, names in imports(script):
-        package, *rest = source.split(".")
-        # A function named as its module is hidden by it at the door.
-        if package == "bydore_pyro" and names != rest[1:]:
-            assert len(rest) < 2, f"{source} is inside of its room"
-            assert not rest or set(names) <= exported(rest[0])
-
-
-def test_there_is_no_cycle_within_a_room() -> None:
+def test_arrows_point_down_go_through_the_rooms_doors_and_in_no_circle() -> None:
     graph: dict[str, set[str]] = {}
     for module in MODULES:
-        name = f"bydore_pyro.{'.'.join(module.with_suffix('').parts)}"
-        graph[name] = {source for source, _ in imports(PACKAGE / module)}
+        own, found = module.parts[0], [*imports(PACKAGE / module)]
+        graph[f"bydore_pyro.{'.'.join(module.with_suffix('').parts)}"] = {s for s, _ in found}
+        for source, names in found:
+            first, *rest = source.split(".")
+            told = f"{module} imports {names} from {source}"
+            assert first not in ("experiments", "figures", "tests"), told
+            assert first != "pyro" or own in KNOW_PYRO, told
+            if first != "bydore_pyro" or not rest or rest[0] == own:
+                continue
+            assert ROOMS.index(rest[0]) < ROOMS.index(own), told
+            assert rest[1:] == [], f"{told}, which is inside of its room"
+            assert set(names) <= exported(rest[0]), told
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_experiments_go_through_the_rooms_doors() -> None:
+    for script in PACKAGE.parent.glob("experiments/*.py"):
+        for source, names in imports(script):
+            package, *rest = source.split(".")
+            # A function named as its module is hidden by it at the door.
+            if package == "bydore_pyro" and names != rest[1:]:
+                assert len(rest) < 2, f"{script}: {source} is inside of its room"
+                assert not rest or set(names) <= exported(rest[0]), f"{script}: {source}"
 
 
 def test_files_and_functions_can_be_read_alone() -> None:
@@ -109,16 +102,18 @@ def test_files_and_functions_can_be_read_alone() -> None:
                 assert lines <= MOST_LINES_OF_A_FUNCTION, f"{node.name} in {path}"
 
 
-def _imported_by(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(*sys.modules)"
+def test_the_import_is_light_the_core_needs_torch_and_pyro_and_an_answer_no_model() -> None:
+    """Nor text or pictures, nor a room of ours that needs one."""
+    statements = (
+        "import bydore_pyro",
+        "from bydore_pyro.core import *",
+        "from bydore_pyro.answer import *",
+    )
+    code = "import sys\n" + "".join(f"{line}\nprint(*sys.modules)\n" for line in statements)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
-def test_import_is_light() -> None:
-    assert not _imported_by("import bydore_pyro") & {*HEAVY, "torch", "pyro"}
-
-
-def test_the_probabilistic_core_needs_torch_and_pyro_alone() -> None:
-    core = "from bydore_pyro.core import *"
-    assert not _imported_by(core) & set(HEAVY)
+    package, core, answer = (set(line.split()) for line in done.stdout.splitlines())
+    assert not package & {*HEAVY, "torch", "pyro"}
+    assert not (core | answer) & {*HEAVY}
+    assert "bydore_pyro.answer.answer" in answer
+    rooms = {name.split(".")[1] for name in answer if name.startswith("bydore_pyro.")}
+    assert rooms == {"utils", "core", "mixture", "answer"}

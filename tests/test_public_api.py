@@ -25,24 +25,18 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", bydore_pyro.__all__)
-def test_public_names_resolve(name: str) -> None:
-    assert getattr(bydore_pyro, name).__name__ == name
-    assert name in dir(bydore_pyro)
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_what_a_room_exports_resolves(room: str) -> None:
-    loaded = importlib.import_module(f"bydore_pyro.{room}")
-    assert loaded.__doc__
-    assert loaded.__all__
-    for name in loaded.__all__:
-        assert not inspect.ismodule(getattr(loaded, name)), name
-
-
-def test_unknown_names_fail() -> None:
+def test_public_names_resolve_and_others_fail() -> None:
+    for name in bydore_pyro.__all__:
+        assert getattr(bydore_pyro, name).__name__ == name
+        assert name in dir(bydore_pyro)
     with pytest.raises(AttributeError, match="nothing"):
         _ = bydore_pyro.nothing
+    for room in ROOMS:
+        loaded = importlib.import_module(f"bydore_pyro.{room}")
+        assert loaded.__doc__, room
+        assert loaded.__all__, room
+        for name in loaded.__all__:
+            assert not inspect.ismodule(getattr(loaded, name)), name
 
 
 def used_names() -> set[tuple[str, str]]:
@@ -69,21 +63,22 @@ def used_names() -> set[tuple[str, str]]:
     return used
 
 
-USED = used_names()
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_every_public_name_is_documented_and_tested(module: str) -> None:
-    loaded = importlib.import_module(f"bydore_pyro.{module}")
-    assert loaded.__doc__
-    for name in loaded.__all__:
-        value = getattr(loaded, name)
-        if inspect.isclass(value) or inspect.isfunction(value):
-            assert value.__doc__, name
-            offered = name in bydore_pyro.__all__ and ("", name) in USED
-            # The options of all configurations are tried by `utils/test_options.py`.
-            walked = is_dataclass(value) and name.endswith(("Config", "Options"))
-            assert (module, name) in USED or offered or walked, f"no test takes {name} of {module}"
+def test_every_module_and_public_name_is_documented_and_tested() -> None:
+    used = used_names()
+    for module in MODULES:
+        room, _, leaf = module.rpartition(".")
+        if leaf != "errors":  # they are shown by the tests of their users
+            assert (TESTS / room / f"test_{leaf}.py").is_file(), module
+        loaded = importlib.import_module(f"bydore_pyro.{module}")
+        assert loaded.__doc__, module
+        for name in loaded.__all__:
+            value = getattr(loaded, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                assert value.__doc__, name
+                offered = name in bydore_pyro.__all__ and ("", name) in used
+                # The options of all configurations are tried by `utils/test_options.py`.
+                walked = is_dataclass(value) and name.endswith(("Config", "Options"))
+                assert (module, name) in used or offered or walked, f"no test takes {module}.{name}"
 
 
 # What a number is in, or between what it lies.
@@ -148,10 +143,3 @@ def test_what_raises_an_error_names_it() -> None:
                         told[f"{path.stem}.{'.'.join(names)}"] = ast.get_docstring(place) or ""
     assert {"tables..metric_shares", "guide.MixtureGuide.scale_posterior"} < set(told)
     assert [name for name, text in told.items() if "Raises:" not in text] == []
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_has_its_test_file(module: str) -> None:
-    room, _, leaf = module.rpartition(".")
-    if leaf != "errors":  # they are shown by the tests of their users
-        assert (TESTS / room / f"test_{leaf}.py").is_file()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -227,23 +225,3 @@ def test_a_smallest_weight_is_kept_by_every_way() -> None:
         assert float(answer.draws[:, 2].min()) >= 0.3 - 1e-9
         assert answer.mixture.weights[2] == pytest.approx(0.3, abs=0.01)
         assert answer.mixture.weights[2] >= 0.3 - 1e-9
-
-
-PURE = """
-import sys
-import bydore_pyro.core, bydore_pyro.mixture, bydore_pyro.utils
-import bydore_pyro.answer as room
-for name in room.__all__:
-    getattr(room, name)
-print(*sys.modules)
-"""
-
-
-def test_the_room_knows_no_model() -> None:
-    """Neither a library of models, of text or of pictures, nor a room of ours that needs one."""
-    done = subprocess.run([sys.executable, "-c", PURE], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert "bydore_pyro.answer.answer" in loaded
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("bydore_pyro.")}
-    assert rooms == {"utils", "core", "mixture", "answer"}
-    assert not loaded & {"transformers", "datasets", "tokenizers", "matplotlib", "arviz", "ray"}

@@ -7,13 +7,10 @@ import io
 import itertools
 import json
 import logging
-import os
 import socket
-import subprocess
-import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -278,13 +275,17 @@ def test_what_is_not_there_is_told_in_a_line(bucket: int, data: str, message: st
         raise KeyError
 
 
-def test_no_credentials_are_told_in_a_line(bucket: int, tmp_path: Path) -> None:
-    given = {name: value for name, value in os.environ.items() if name not in KEYS}
-    given |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null"}
-    given["AWS_SHARED_CREDENTIALS_FILE"] = "/dev/null"
-    options = ["--data", "s3://bucket/text", "--out", str(tmp_path / "out")]
-    run = [sys.executable, "-m", "bydore_pyro", "prepare", *options]
-    done = subprocess.run(run, capture_output=True, text=True, env=given)
-    told = "Expected to read s3://bucket/text, found NoCredentialsError: Unable to locate"
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert told in done.stderr
+def test_no_credentials_are_told_in_a_line(
+    bucket: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
+) -> None:
+    files = fsspec.get_filesystem_class("s3")
+    with monkeypatch.context() as patch:
+        for name in KEYS:
+            patch.delenv(name)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            patch.setenv(name, "/dev/null")
+        files.clear_instance_cache()
+        told = refused("prepare", "--data", "s3://bucket/text", "--out", tmp_path / "out")
+    files.clear_instance_cache()
+    assert "Expected to read s3://bucket/text, found NoCredentialsError: Unable to locate" in told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from processes import forked
 
+from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import DataError, familiar_errors, listed, one_line, require
+from bydore_pyro.utils.files import write_tree
+from bydore_pyro.utils.folders import appearing_folder
 
 MUCH = 10**15
 
@@ -78,18 +82,16 @@ def test_other_errors_stay_as_they_are(error: Exception) -> None:
 def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     """A limit on the size of files fails a write as a full disk does; safetensors' error is no
     `OSError`."""
-    program = (
-        "import resource, sys, torch; from pathlib import Path;"
-        "from bydore_pyro.utils.folders import appearing_folder;"
-        "from bydore_pyro.utils.files import write_tree;"
-        "from bydore_pyro.utils.command_line import one_line_errors;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n"
-        "with one_line_errors('test'), appearing_folder(Path(sys.argv[1])) as aside:\n"
-        "    write_tree(aside, {'a': torch.zeros(100_000)}, {})"
-    )
-    run = [sys.executable, "-c", program, str(tmp_path / "step-1")]
-    done = subprocess.run(run, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("test: error: File too large (")
-    assert done.stderr.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+        with one_line_errors("test"), appearing_folder(tmp_path / "run" / "step-1") as aside:
+            write_tree(aside, {"a": torch.zeros(100_000)}, {})
+
+    process = forked(full, tmp_path / "told")
+    process.join(60)
+    told = (tmp_path / "told").read_text()
+    assert process.exitcode == 2, told
+    assert told.startswith("test: error: File too large (")
+    assert told.count("\n") == 1
+    assert list((tmp_path / "run").iterdir()) == []

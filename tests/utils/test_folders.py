@@ -5,14 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from processes import forked
 
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.folders import (
@@ -59,25 +58,28 @@ def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
 
 def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Path) -> None:
     """The workers that read for a training outlive it by seconds."""
-    program = (
-        "import os, sys, time; from pathlib import Path;"
-        "from bydore_pyro.utils.folders import FolderLock;"
-        "lock = FolderLock(Path(sys.argv[1]));"
-        "child = os.fork();"
-        "print(child, flush=True) if child else time.sleep(60); time.sleep(60)"
-    )
-    run = [sys.executable, "-c", program, str(tmp_path)]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        child = int(holder.stdout.readline())
-        assert not is_free(tmp_path)
-        holder.kill()
-        holder.wait()
-        end = time.monotonic() + 30  # the fork may not have come to drop its copy yet
-        while not is_free(tmp_path) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert is_free(tmp_path)
-        os.kill(child, 9)
+    told = tmp_path / "told"
+    told.touch()
+
+    def hold() -> None:
+        lock = FolderLock(tmp_path / "a")
+        child = os.fork()
+        if child:
+            print(child)
+        time.sleep(60)
+        lock.release()
+
+    holder = forked(hold, told)
+    while not told.read_text().endswith("\n"):
+        time.sleep(0.01)
+    assert not is_free(tmp_path / "a")
+    holder.kill()
+    holder.join()
+    end = time.monotonic() + 30  # the fork may not have come to drop its copy yet
+    while not is_free(tmp_path / "a") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert is_free(tmp_path / "a")
+    os.kill(int(told.read_text()), 9)
 
 
 def _hold(path: Path, begun: multiprocessing.synchronize.Event) -> None:
@@ -87,10 +89,8 @@ def _hold(path: Path, begun: multiprocessing.synchronize.Event) -> None:
 
 
 def test_who_waits_is_told_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    begun, told = context.Event(), []
-    process = context.Process(target=_hold, args=(tmp_path / "a", begun))
-    process.start()
+    begun, told = multiprocessing.get_context("fork").Event(), []
+    process = forked(lambda: _hold(tmp_path / "a", begun), tmp_path / "told")
     assert begun.wait(60)
     with FolderLock(tmp_path / "a", waiting=lambda: told.append(time.monotonic())):
         assert len(told) == 1

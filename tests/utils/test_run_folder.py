@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
-import subprocess
-import sys
+import time
 from pathlib import Path
 
 import pytest
+from processes import forked
 
+from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import provenance, read_hashed, with_hash
 from bydore_pyro.utils.folders import (
@@ -38,47 +39,42 @@ def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
     assert provenance()["versions"]["torch"] == importlib.metadata.version("torch")
 
 
-ANOTHER = """
-import sys
-from pathlib import Path
-from bydore_pyro.utils.command_line import one_line_errors
-from bydore_pyro.utils.folders import lock_if_free, unlock
-from bydore_pyro.utils.run_folder import RunFolder
-with one_line_errors("bydore test"):
-    folder = RunFolder(Path(sys.argv[1]), resume=len(sys.argv) > 2)
-    print("begun", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def another(*arguments: object) -> subprocess.Popen[str]:
-    """Another process that writes to a run's folder until it is told to stop."""
-    run = [sys.executable, "-c", ANOTHER, *map(str, arguments)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(run, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
-
-@pytest.mark.parametrize("resume", [(), ("resume",)])
-def test_a_run_has_one_writer(tmp_path: Path, resume: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_has_one_writer(tmp_path: Path, resume: bool) -> None:
     """Of two starts, and of two that go on, the second is refused; a killed one leaves no lock."""
-    path = tmp_path / "run"
+    path, told, stop = (tmp_path / name for name in ("runs/run", "told", "stop"))
+    path.parent.mkdir()
     if resume:
         path.mkdir()
         (path / "config.json").write_text("{}")
-    before = list(tmp_path.rglob("*"))
-    with another(path, *resume) as first:
-        assert first.stdout is not None
-        assert first.stdout.readline() == "begun\n"
-        _, told = another(path, *resume).communicate(timeout=60)
-        assert told.splitlines() == [
-            "bydore test: error: Expected a folder that no other process writes to, found one "
-            f"writing to {path}"
-        ]
-        first.kill()
-        first.wait()
-        second = another(path, *resume)
-        assert second.communicate("\n", timeout=60) == ("begun\n", "")
-    assert list(tmp_path.rglob("*")) == [path, *before[1:]], "a lock is no file"
+    before = list(path.parent.rglob("*"))
+
+    def write() -> None:
+        with one_line_errors("bydore test"), RunFolder(path, resume=resume):
+            print("begun")
+            while not stop.exists():
+                time.sleep(0.01)
+
+    told.touch()
+    first = forked(write, told)
+    while told.read_text() != "begun\n":
+        assert first.is_alive()
+        time.sleep(0.01)
+    second = forked(write, told)
+    second.join(60)
+    assert told.read_text().splitlines() == [
+        "begun",
+        "bydore test: error: Expected a folder that no other process writes to, found one "
+        f"writing to {path}",
+    ]
+    first.kill()
+    first.join()
+    stop.touch()
+    third = forked(write, told)
+    third.join(60)
+    assert (second.exitcode, third.exitcode) == (2, 0)
+    assert told.read_text().endswith("\nbegun\n")
+    assert list(path.parent.rglob("*")) == [path, *before[1:]], "a lock is no file"
 
 
 @pytest.mark.parametrize("replaced", [False, True])
