@@ -20,7 +20,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # a test that reaches for a hub must fail at
 import pytest
 from experiment_results import FROM_THE_START, check_origin
 from processes import Run
-from quick import PROXY, QUICK
+from quick import PROXY, QUICK, quickly
 from tiny import (
     ALPHABETS,
     Bigram,
@@ -53,14 +53,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three small domains, alone in a folder."""
     folder = tmp_path_factory.mktemp("small") / "text"
     return write_domains(folder, {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store(text: Path) -> Path:
     """Their token store, as `bydore prepare` leaves it."""
     out = text.parent / "store"
@@ -69,13 +69,14 @@ def store(text: Path) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def measured_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search without trials, on `a`, that kept what it measured."""
     out = tmp_path_factory.mktemp("measured") / "run"
     given = ["--smoke", "--data", str(store), "--validation", "a", "--round_sequences", "32"]
     more = ["--trials", "0", "--steps", "40", "--proxy", str(PROXY)]
-    main(["search", *given, *more, "--out", str(out)])
+    with quickly():
+        main(["search", *given, *more, "--out", str(out)])
     return out
 
 
@@ -128,16 +129,16 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def draw(run_here: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], None]:
-    """Draws a figure of the results in a folder, as the experiment's last line says; coarsely."""
-    monkeypatch.syspath_prepend(ROOT / "figures")
-    monkeypatch.setattr("study_figure.DOTS_PER_INCH", 30)
+def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], None]:
+    """Draws a figure of the results in a folder; `test_figures.py` saves each."""
 
     def draw(figure: str, folder: Path) -> None:
-        given = (str(folder / "results.json"), "--folder", str(folder))
-        done = run_here(figure, *given, top="figures")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.split() == [str(folder / f"{figure}.{kind}") for kind in ("pdf", "png")]
+        import matplotlib.pyplot as plt
+
+        monkeypatch.syspath_prepend(ROOT / "figures")
+        results = json.loads((folder / "results.json").read_text())
+        assert runpy.run_path(str(ROOT / "figures" / f"{figure}.py"))["draw"](results).axes
+        plt.close("all")
 
     return draw
 

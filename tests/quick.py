@@ -1,5 +1,5 @@
 """Seconds instead of many: fewer draws of a posterior, less text of the environment, a smaller
-proxy.
+proxy, pages without pictures.
 
 `python tests/quick.py SCRIPT ...`, or `-m MODULE ...`, runs it so, in a process of its own.
 """
@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import bydore_pyro.answer.answer
+import bydore_pyro.answer.best
+import bydore_pyro.answer.forecast
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
 import bydore_pyro.core.metropolis
 import bydore_pyro.core.posterior
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
+import bydore_pyro.report.page
 import bydore_pyro.runs.domains
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
@@ -44,18 +49,34 @@ def smaller(named: str) -> str:
 
 QUICK = (
     (bydore_pyro.answer.answer, "MOST_DRAWS", 200),
+    (bydore_pyro.answer.best, "MOST_DRAWS", 40),
+    (bydore_pyro.answer.forecast, "MOST_DRAWS", 300),
     (bydore_pyro.core.importance, "MOST_WEIGHED", 400),
     (bydore_pyro.core.importance, "MOST_FOR_THE_FIT", 200),
     (bydore_pyro.core.inference, "DIRICHLET_STEPS", 40),
     (bydore_pyro.core.inference, "FIT_STEPS", 5),
     (bydore_pyro.core.inference, "START_DRAWS", 16),
+    (bydore_pyro.core.metropolis, "MOST_WINDOWS", 2),
     (bydore_pyro.core.metropolis, "THIN", 1),
     (bydore_pyro.core.posterior, "CHAINS", 40),
-    (bydore_pyro.core.posterior, "WEIGHED", 200),
+    (bydore_pyro.core.posterior, "DRAWS", 2000),
+    (bydore_pyro.core.posterior, "WEIGHED", 100),
     (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
+    (bydore_pyro.report.page, "as_svg", lambda figure, salt: ""),
     (bydore_pyro.runs.domains, "model_source", smaller),
 )
+
+
+@contextmanager
+def quickly() -> Iterator[None]:
+    """For fixtures that outlive a test, each of which is quick by itself."""
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        for change in QUICK:
+            patch.setattr(*change)
+        yield
 
 
 def be_quick() -> None:

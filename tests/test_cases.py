@@ -94,7 +94,8 @@ def test_the_piles_cases(script: str, domains: int, tmp_path: Path, run_here: Ru
     (tmp_path / "pile" / "00.jsonl.gz").write_bytes(gzip.compress(content.encode()))
     out = tmp_path / "run"
     arguments = ("--smoke", "--data", f"pile:{tmp_path / 'pile'}", "--validation_fraction", "0.3")
-    done = run_here(script, *arguments, "--out", str(out), "--cache", str(tmp_path / "cache"))
+    few = ("--rounds", "1", "--trials", "0")
+    done = run_here(script, *arguments, *few, "--out", str(out), "--cache", str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     mixture = Mixture.from_json(out / "mixture.json")
     assert set(mixture.names) <= {*PILE_DOMAINS.values()}
@@ -118,7 +119,8 @@ def test_a_store_a_cap_and_other_mixtures(
     store, out = tmp_path / "store", tmp_path / "run"
     main(["prepare", "--data", str(folder), "--out", str(store), "--vocabulary", "280",
           "--processes", "0"])  # fmt: skip
-    arguments = ("--smoke", "--data", str(store), "--validation", "a", "--domains", "a", "b")
+    few = ("--domains", "a", "b", "--trials", "0")
+    arguments = ("--smoke", "--data", str(store), "--validation", "a", *few)
     cap = ("--max_epochs", "2", "--target_tokens", "15000")
     done = run_here("case1", *arguments, *cap, "--out", str(out), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -135,7 +137,7 @@ def test_a_store_a_cap_and_other_mixtures(
     assert "only b" in again.stdout
     assert "another tokenizer" not in again.stderr
     options = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
-    other = ("--domains", "a", "b", "--compare", str(out / "mixture.json"))
+    other = (*few, "--compare", str(out / "mixture.json"))
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         done = run_here("case1", "--smoke", *options, *other, cwd=tmp_path)
@@ -151,12 +153,8 @@ def test_a_store_a_cap_and_other_mixtures(
     ("arguments", "message"),
     [
         (["--foo"], "unrecognized arguments: --foo"),
-        (["--validation", "cats"], "found 'cats'"),
         (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
         (["--validation", "a", "a=2"], "found 'a' twice"),
-        (["--seed", "-1"], "Expected seed in [0, 2**31)"),
-        (["--device", "meta"], "found 'meta': neither 'cpu' nor 'cuda'"),
-        (["--proxy", "models/none"], "config.json or a hub name, found 'models/none'"),
         (["--compare", str(ROOT / "tests/files/mixture-of-cats.json")], "found 'cats' in"),
         (["--learning_rate", "1e30", "--steps", "40"], "Step"),
     ],

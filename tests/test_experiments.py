@@ -104,9 +104,7 @@ def test_calibration_in_smoke_size(
     smoke: Callable[..., dict],
     draw: Callable[[str, Path], None],
     run_here: Run,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bydore_pyro.core.metropolis.THIN", 10)
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3")
     assert results["domains"] == ["python", "licences", "text"]

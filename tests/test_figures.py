@@ -58,17 +58,20 @@ def results(name: str) -> Any:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
-    name: str, run_here: Run, tmp_path: Path
+    name: str, run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    dots = 72
     shutil.copytree(RESULTS, tmp_path / "results")
+    monkeypatch.syspath_prepend(FIGURES)
+    monkeypatch.setattr("study_figure.DOTS_PER_INCH", dots)
     done = run_here(name, "--folder", str(tmp_path), top="figures")
     assert done.returncode == 0
     assert done.stdout.split() == [str(tmp_path / f"{name}.pdf"), str(tmp_path / f"{name}.png")]
     assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     picture = np.asarray(Image.open(tmp_path / f"{name}.png").convert("L"))
     height, width = picture.shape
-    assert width <= 7.0 * 200 + 1, "no wider than a page, 7 inches"
-    assert height <= 9 * 200
+    assert width <= 7.0 * dots + 1, "no wider than a page, 7 inches"
+    assert height <= 9 * dots
     assert 0.005 < (picture < 200).mean() < 0.5, "neither blank nor black"
     assert all((FIGURES / f"{name}.{kind}").is_file() for kind in ("pdf", "png"))
     edge = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
@@ -157,23 +160,21 @@ def origin(path: Path) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize(
-    "path", sorted(RESULTS.rglob("*.json")), ids=lambda path: path.relative_to(RESULTS).as_posix()
-)
-def test_results_carry_config_seed_versions_commit_and_cost(path: Path) -> None:
-    content = origin(path)
-    lacking, why = LACKING.get(path.relative_to(RESULTS).as_posix(), (set(), ""))
-    assert bool(re.match(r"2026-\d\d-\d\d: .", why)) == bool(lacking)
-    for found in content.get("runs", {"": content}).values():  # one file may hold several runs
-        assert {"config", "cost", "seed", "versions", "commit"} - set(found) == lacking
-        if not lacking:
-            assert found["config"], found["versions"]
-            assert found["seed"] == found["config"].get("run", {}).get("seed", 0)
-            cost = found["cost"]
-            assert cost["seconds"] > 0
-            for unit in ("tokens", "flops", "seconds"):
-                total = sum(part[unit] for part in cost["parts"].values())
-                assert cost[unit] == pytest.approx(total, rel=1e-4)
+def test_results_carry_config_seed_versions_commit_and_cost() -> None:
+    for path in RESULTS.rglob("*.json"):
+        content = origin(path)
+        lacking, why = LACKING.get(path.relative_to(RESULTS).as_posix(), (set(), ""))
+        assert bool(re.match(r"2026-\d\d-\d\d: .", why)) == bool(lacking), path
+        for found in content.get("runs", {"": content}).values():  # one file may hold several runs
+            assert {"config", "cost", "seed", "versions", "commit"} - set(found) == lacking, path
+            if not lacking:
+                assert found["config"], found["versions"]
+                assert found["seed"] == found["config"].get("run", {}).get("seed", 0), path
+                cost = found["cost"]
+                assert cost["seconds"] > 0
+                for unit in ("tokens", "flops", "seconds"):
+                    total = sum(part[unit] for part in cost["parts"].values())
+                    assert cost[unit] == pytest.approx(total, rel=1e-4), path
 
 
 def test_results_name_commits_of_this_history() -> None:

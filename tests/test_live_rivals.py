@@ -36,7 +36,7 @@ def test_ado_finds_the_law_and_prefers_what_is_learned_fastest() -> None:
     eps, beta, alpha = _power_law(list(zip(n, 2 + 3 * n**-0.5, strict=True)))
     np.testing.assert_allclose([eps, beta, alpha], [2, 3, 0.5], rtol=0.02)
     rule = Ado(EQUAL, 100)
-    for step in range(1, 101):
+    for step in range(1, 21):
         read = 2.0 * step
         fast, slow = 2 + 4 * read**-0.5, 4 - 0.001 * step
         rule.observe(COUNTS, np.array([fast, slow, slow, np.nan]))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from searches import all_steps, linear_search
 
 from bydore_pyro.algorithm1.config import LinearConfig
 from bydore_pyro.algorithm1.learner import WeightsLearner
-from bydore_pyro.data.store import TokenStore
 from bydore_pyro.methods.doremi import raised_weights
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
@@ -64,18 +61,3 @@ def test_doremis_update_of_two_domains_by_hand() -> None:
     found = learner.draw(torch.zeros(2)).mean
     torch.testing.assert_close(found, torch.tensor([0.999 * 0.75 + 5e-4, 0.999 * 0.25 + 5e-4]))
     assert torch.equal(found, raised_weights(torch.tensor([0.5, 0.5]), scores))
-
-
-@pytest.mark.parametrize("kind", LEARNERS)
-def test_a_search_for_a_point_goes_on_as_it_was(corpus: TokenStore, kind: str) -> None:
-    whole, broken, resumed = (
-        linear_search(corpus, learner=LEARNERS[kind](4), steps=6) for _ in range(3)
-    )
-    all_steps(whole)
-    for _ in range(4):
-        broken.step()
-    resumed.restore(copy.deepcopy(broken.content()))
-    all_steps(resumed)
-    for one, other in zip(whole.records, resumed.records, strict=True):
-        assert one.mean.tolist() == other.mean.tolist()
-        assert one.loss == other.loss

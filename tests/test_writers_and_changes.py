@@ -122,8 +122,10 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
     monkeypatch.setattr(RunCallback, "on_log", logged)
 
 
-@pytest.mark.parametrize("change", [cut, rewrite, replace, Path.unlink])
-@pytest.mark.parametrize("command", ["search", "train"])
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [("search", cut), ("search", replace), ("train", rewrite), ("train", Path.unlink)],
+)
 def test_a_store_that_changes_amid_a_run_is_noticed(
     data: Path,
     tmp_path: Path,
@@ -162,8 +164,7 @@ def test_a_worker_tells_of_the_change_in_one_line_too(
     )
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize("command", ["search", "train"])
+@pytest.mark.parametrize(("command", "replaced"), [("search", False), ("train", True)])
 def test_a_run_whose_folder_is_deleted_ends_as_an_error(
     data: Path,
     tmp_path: Path,

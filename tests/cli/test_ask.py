@@ -65,18 +65,6 @@ def test_an_answer_is_printed_and_written(
     assert AnswerConfig().out is None
 
 
-def test_several_targets_have_a_frontier(measured_run: Path, tmp_path: Path) -> None:
-    out = tmp_path / "both"
-    main(["ask", str(measured_run), "--validation", "a=.7", "b=.3", "--out", str(out)])
-    found, mixture = losses(out), Mixture.from_json(out / "mixture.json").as_dict()
-    assert found["importance"] == pytest.approx({"a": 0.7, "b": 0.3})
-    assert {*found["expected"]["answer"]} >= {"a", "b", "all targets", "domain c"}
-    assert mixture["a"] > mixture["b"] > mixture["c"]
-    a, b = found["frontier"]["a"], found["frontier"]["b"]
-    assert len(a) == len(b) > 2
-    assert np.corrcoef(a, b)[0, 1] < 0, "one costs the other"
-
-
 def test_every_domain_can_be_a_target_and_bounds_hold(measured_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "all"
     given = ["--validation", "all", "--objective", "worst", "--at_least", "c=.5"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from processes import forked
+from quick import PROXY
 from training_runs import mixture_for, same_bits, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -87,7 +88,7 @@ def test_what_trial_runs_chose_stays(
 ) -> None:
     """They know of the whole run; a round knows what teaches most now."""
     (tmp_path / "metrics.json").write_text(json.dumps({"trials": {"tried": [{"length": 0.5}]}}))
-    train_command([*given, "--live", "--validation", "greek", *more])
+    train_command([*given, "--model", str(PROXY), "--live", "--validation", "greek", *more])
     told = f"trial runs chose the weights of {tmp_path}/mixture.json: they stay"
     printed = capsys.readouterr()
     assert (told in printed.err) == (not more)
@@ -129,7 +130,7 @@ def test_mistakes_end_as_one_line(
 
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
     """SIGKILL, which leaves nobody time for anything; also what a live mixture has measured."""
-    live = ["--live", "--validation", "greek", "--mixture", "natural"]
+    live = ["--live", "--validation", "greek", "--mixture", "natural", "--model", str(PROXY)]
     options = [*given, *live, "--tokens", "10K", "--save_every", "4"]
     train_command([*options, "--out", str(tmp_path / "whole")])
     process = forked(partial(train_command, options), tmp_path / "told")

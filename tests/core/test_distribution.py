@@ -312,6 +312,7 @@ def test_jit_and_pyros_gradient_of_the_mean() -> None:
         assert math.isfinite(elbo.loss_and_grads(model, guide))
 
 
+@pytest.mark.slow
 def test_nuts_with_it_as_a_prior_agrees_with_the_two_level_model() -> None:
     counts, draws = torch.tensor([10.0, 20, 30]).double(), []
     a, b = A[1:] + 1, B[1:]

@@ -14,7 +14,7 @@ from bydore_pyro.data.domains import Domains, Permutation, SequenceStream, kept_
 from bydore_pyro.data.store import TokenStore
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 63, 64, 65, 1000, 4097])
+@pytest.mark.parametrize("size", [1, 2, 5, 64, 4097])
 def test_it_is_a_permutation(size: int) -> None:
     order = Permutation(size, [0, 7])(np.arange(size))
     assert sorted(order.tolist()) == list(range(size))

@@ -116,7 +116,7 @@ def test_a_measurement_knows_no_target() -> None:
     assert all(torch.equal(before[name], value) for name, value in run.proxy.parameters.items())
 
 
-@pytest.mark.parametrize("sequences", [1, 2, 3, 5])
+@pytest.mark.parametrize("sequences", [1, 3])
 def test_a_domain_of_hardly_any_text_ends_no_search(sequences: int) -> None:
     corpus = random_store(tokens=6400)
     train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}

@@ -35,6 +35,11 @@ from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 
 
+@pytest.fixture(autouse=True)
+def _quick_searches() -> None:
+    """Pages have their pictures here."""
+
+
 class Page(HTMLParser):
     """Reads a page: its tags and texts; what is not closed is told."""
 

@@ -56,8 +56,7 @@ def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("validation", "goal"),
     [
-        (["b=0.7", "c=0.3"], {"at_least": ["a=0.1"]}),
-        (["b", "c"], {"objective": "worst"}),
+        (["b=0.7", "c=0.3"], {"at_least": ["a=0.1"], "objective": "worst"}),
         (["all"], {"objective": "none_worse", "baseline": "uniform"}),
     ],
 )
@@ -116,25 +115,8 @@ def test_targets_have_importance_and_each_its_composition(
     assert [one.importance for one in asked.metrics.targets.values()] == [0.75, 0.25]
     first, second = asked.answer.outlook.frontier.values()
     assert np.ptp(first) > 0.05
-    assert len(first) == len(second)
-
-
-def test_bounds_that_no_mixture_meets_and_other_baselines_are_refused(
-    measured_run: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "other.json"
-    other.write_text('{"cats": 1.0}')
-    for goal, message in (
-        (GoalConfig(at_least=["a=0.7", "b=0.7"]), "found 1.4 and 3"),
-        (GoalConfig(at_least=["d=0.1"]), "'d'"),
-        (GoalConfig(baseline=str(other)), "found 'cats' in"),
-    ):
-        with pytest.raises(DataError, match=message):
-            asked_of(measured_run, tmp_path / "out", goal)
-    goal = GoalConfig(objective="none_worse", tolerance=1e-3, at_most=["a=0.01"])
-    with pytest.raises(ValueError, match="no target need be worse than under the baseline"):
-        asked_of(measured_run, tmp_path / "out", goal)
-    assert not (tmp_path / "out").exists()
+    assert len(first) == len(second) > 2
+    assert np.corrcoef(first, second)[0, 1] < 0, "one costs the other"
 
 
 def test_a_question_is_refused_before_anything_is_read(

@@ -20,7 +20,7 @@ import torch
 import xarray
 from method_options import options_for
 from processes import forked
-from quick import QUICK
+from quick import quickly
 from tiny import folder_content
 
 from bydore_pyro.cli.main import main
@@ -48,9 +48,7 @@ def arguments(store: Path, out: Path, *more: str) -> list[str]:
 def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search that nothing disturbed."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name, value in QUICK:
-            patch.setattr(module, name, value)
+    with quickly():
         main(arguments(store, out))
     return out
 

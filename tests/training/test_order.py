@@ -53,7 +53,7 @@ def random_weights(rng: np.random.Generator, count: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_every_count_is_within_one_sequence(seed: int) -> None:
     rng = np.random.default_rng(seed)
     batch, count = int(rng.choice([1, 2, 3, 8, 64, 512])), int(rng.integers(1, 65))
@@ -67,7 +67,7 @@ def test_the_first_due_keeps_within_one_where_the_largest_remainder_does_not() -
     assert deviation(np.tile(parts / 97, (2 * 97, 1)), 1) < 1 + ROUNDING
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_weights_may_change_at_any_step(seed: int) -> None:
     """Within one where each domain is owed a whole sequence of every batch; else below two."""
     rng = np.random.default_rng(seed)
@@ -144,7 +144,7 @@ def test_a_run_goes_on_from_any_step() -> None:
         whole.state(10)  # forgotten
 
 
-@pytest.mark.parametrize(("processes", "each"), [(1, 8), (1, 2), (2, 4), (4, 1), (8, 1)])
+@pytest.mark.parametrize(("processes", "each"), [(1, 2), (2, 4), (8, 1)])
 def test_any_number_of_processes_serves_the_same_steps(processes: int, each: int) -> None:
     """Accelerate's own dealing out, as the Trainer uses it, with a global batch of 8."""
     steps, accumulation = 5, 8 // (processes * each)
