@@ -48,6 +48,11 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
             "times the time per domain of 12",
             marks=SLOW,
         ),
+        (
+            "questions",
+            "--domains 13 --questions target",
+            "13 domains, seconds: & forecast of a mixture & law, less uniform: -0. & intervals hold",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         pytest.param(
             "gpu",
