@@ -51,7 +51,7 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
         (
             "questions",
             "--domains 13 --questions target",
-            "13 domains, seconds: & forecast of a mixture & law, less uniform: -0. & intervals hold",
+            "13 domains, seconds: & forecast of a mixture & law, less uniform: -0.",
         ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         pytest.param(
