@@ -9,6 +9,7 @@ that of a run as long as the last of them: at a constant rate a run's beginning 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,6 +172,7 @@ def drift(options: DriftOptions, resume: Path | None) -> None:
     if resume is None:
         folder.write_config("drift", options.as_dict())
     results: dict[str, Any] = {}
+    cost = Cost()
     for seed in range(options.run.seed, options.run.seed + options.drift.target_seeds):
         path = folder.path / f"seed-{seed}"
         run = dataclasses.replace(options.run, seed=seed, out=str(path), validation=["all"])
@@ -179,9 +181,10 @@ def drift(options: DriftOptions, resume: Path | None) -> None:
             resumed = (path / "config.json").exists()
             search(own, load_domains(own), RunFolder(path, resume=resumed), "search")
         results[str(seed)] = drift_of(path)
+        cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
     found = table(results, options.batch_tokens)
     content = {"pairs": results, "settling": settling(results)}
-    leave(folder, options, content, Cost(), found, None)
+    leave(folder, options, content, cost, found, None)
 
 
 if __name__ == "__main__":

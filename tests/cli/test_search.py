@@ -87,7 +87,6 @@ def test_a_checkpoints_next_stage(
     model, out = tmp_path / "target/model", tmp_path / "run"
     given = ["--data", str(corpus.folder), "--validation", "greek", "--checkpoint", str(model)]
     given += ["--sequence_length", "32", "--validation_sequences", "64", "--device", "cpu"]
-    given += ["--round_sequences", "64", "--check_sequences", "8"]
     search_command([*given, "--out", str(out)])
     told = capsys.readouterr()
     assert f"bydore search --config {out}/config.json --seeds 5" in told.out
