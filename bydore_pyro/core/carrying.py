@@ -11,7 +11,7 @@ with ``sd`` the prior's and ``eps ~ N(0, 1)``. What was measured early says litt
 the best mixture then depends on what the targets are made of. What was measured late holds.
 
 `experiments/drift.py` measures SETTLING: on runs of 2,560 steps, read at every halving, the
-logarithms of 13 domains' slopes at 160, 320 and 640 steps correlate 0.73, 0.86 and 0.95 with those
+logarithms of 13 domains' slopes at 160, 320 and 640 steps correlate 0.73, 0.87 and 0.94 with those
 at the end.
 """
 

@@ -12,6 +12,7 @@ from planted_laws import planted
 from scipy.optimize import minimize
 from torch import Tensor
 
+from bydore_pyro.answer import RunLength
 from bydore_pyro.core.decision import best_mixture, best_mixture_draws
 from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.laplace import fit_law
@@ -280,3 +281,19 @@ def test_the_worst_of_targets_that_are_much_alike() -> None:
     # Duality: with their prices for importances no mixture has a lower mean.
     dual = best_mixture(draws, Goal(composition=made, importance=prices.float()))
     assert found.objective == pytest.approx(dual.objective, abs=3e-6)
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst"])
+def test_two_domains_of_which_one_runs_out_by_brute_force(objective: Any) -> None:
+    draws = fit_law(*planted(2, 4)).draws(20)
+    first = torch.linspace(0, 1, 10001).double()
+    grid = torch.stack([first, 1 - first], 1)
+    run_out = RunLength(
+        tokens=1.0, repetition_constant=2.0, rates=torch.tensor([8.0, 0.5]),
+        before=torch.tensor([0.1, 0.0]),
+    ).effective  # fmt: skip
+    found = best_mixture(draws, Goal(objective=objective, effective=run_out, length=4.0))
+    losses = losses_of(draws, grid, length=4.0, effective=run_out).mean(0)
+    values = losses.mean(1) if objective == "mean" else losses.amax(1)
+    assert found.objective == pytest.approx(float(values.min()), abs=1e-5)
+    assert float(found.weights[0]) == pytest.approx(float(first[values.argmin()]), abs=2e-3)

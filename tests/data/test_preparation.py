@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import time
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -442,3 +443,15 @@ def test_a_store_is_opened_as_it_lies(pair: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found 'c'"):
         load_tokens(str(pair), needed=["a", "c"], cache=tmp_path / "unread")
     assert not (tmp_path / "unread").exists(), "nothing is read before"
+
+
+def test_one_process_builds_a_store_and_a_second_says_so(
+    text: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    out = tmp_path / "out"
+    with FolderLock(building_place(out)):
+        told = refused("prepare", "--data", text, "--out", out, "--processes", "0")
+    expected = "Expected a folder that no other process writes to, found one"
+    assert told.startswith(f"bydore prepare: error: {expected}")
+    assert not building_place(out).exists(), "what was made for the lock alone goes with it"
+    assert prepare(small_plan(text), out).names

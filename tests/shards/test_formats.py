@@ -80,6 +80,21 @@ def test_no_damage_does_worse_than_one_line(kind: str, tmp_path: Path) -> None:
     assert not any("\n" in line for line in told)
 
 
+@pytest.mark.parametrize("kind", EVERY)
+def test_files_without_a_byte_are_told_or_empty(kind: str, tmp_path: Path) -> None:
+    path = WRITERS[kind](tmp_path / "a", documents(count=2))
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"")
+    if kind in ("dolma", "nanotron"):
+        (tmp_path / "a.csv.gz").unlink(missing_ok=True)
+        assert len(opened(kind, path).tokens) == 0
+        return
+    with pytest.raises(DataError, match="Expected") as error:
+        opened(kind, path)
+    assert "\n" not in str(error.value)
+
+
 def test_names_of_files_that_hold_no_text() -> None:
     dolma = READERS["dolma"]
     for name in ("labels_mask_part_0000.npy", "label_mask.npy", "token_ids_mask.npy"):

@@ -475,3 +475,15 @@ def test_the_examples_of_the_page_run(
     given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
     domains = load_domains(parse_options(given, "", "", SearchOptions, smoke=SMOKE))
     assert domains.names == ("law", "web")
+
+
+def test_bad_shards_end_a_search_in_one_line(
+    store: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    (folder / "a" / "train" / "part-0.bin").unlink()
+    given = ["--data", f"megatron:{folder}", "--validation", "a", "--smoke"]
+    given += ["--tokenizer", str(store / "tokenizer"), "--cache", str(tmp_path / "cache")]
+    told = refused("search", *given, "--out", tmp_path / "run")
+    assert told.endswith("No such file or directory")
+    assert not (tmp_path / "run").exists()
