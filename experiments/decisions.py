@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,10 +53,16 @@ class Asked:
 
 
 SETS = {
+    # The environment's text.
     "set 1": ("python=.4", "licences=.3", "yaml=.3"),
     "set 2": ("docstrings", "text", "json"),
     "set 3": ("c_source", "python_tests", "readmes"),
     "set 4": ("tables", "stubs", "font_metrics"),
+    # Kinds of text on the web.
+    "set 5": ("stackexchange=.4", "arxiv=.3", "wikipedia_en=.3"),
+    "set 6": ("pile_cc", "freelaw", "dm_mathematics"),
+    "set 7": ("pubmed_abstracts", "uspto_backgrounds", "europarl"),
+    "set 8": ("gutenberg_pg19", "ubuntu_irc", "pubmed_central"),
 }
 WORST, NONE_WORSE = GoalConfig(objective="worst"), GoalConfig(objective="none_worse")
 QUESTIONS = {
@@ -71,6 +77,10 @@ QUESTIONS = {
     "readmes withheld": Asked(("readmes",), ("readmes",)),
     "tests withheld": Asked(("python_tests",), ("python_tests",)),
     "three withheld": Asked(*2 * (("docstrings", "readmes", "json"),)),
+    "planted web": Asked(("arxiv=.5", "freelaw=.3", "ubuntu_irc=.2")),
+    "dense web": Asked(("pile_cc=.3", "wikipedia_en=.25", "stackexchange=.25", "pubmed_central=.2")),
+    "pile_cc": Asked(("pile_cc",)),
+    "pile_cc withheld": Asked(("pile_cc",), ("pile_cc",)),
 }
 
 
@@ -78,13 +88,15 @@ QUESTIONS = {
 class DecisionsConfig(Checked):
     """What is asked, and how it is judged."""
 
-    questions: list[str] = option([*QUESTIONS], f"The questions: {', '.join(QUESTIONS)}.")
+    questions: list[str] | None = option(
+        None, f"Some of {', '.join(QUESTIONS)}; without it all whose targets the data has."
+    )
     target_seeds: int = option(5, "Number of searches, each with a fresh model.", least=1, most=100)
     times: list[int] = option([1], "Lengths of the fresh models, in lengths of the search.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.questions:
+        for name in self.questions or ():
             if name not in QUESTIONS:
                 raise ValueError(f"Expected one of {', '.join(QUESTIONS)}, found '{name}'")
         if not self.times or min(self.times) < 1:
@@ -136,7 +148,7 @@ def one_seed(
     for times in options.decisions.times:
         tokens = None if times == 1 else times * float(options.run_tokens)
         answers = {}
-        for name in options.decisions.questions:
+        for name in options.decisions.questions or asked_of(domains.names):
             ask_it = partial(answer, path, QUESTIONS[name], tokens)
             answers[name] = folder.once(f"answers-{seed}-{times}/{name}.json", ask_it)
         judged = {
@@ -166,6 +178,13 @@ def mixtures_of(
     kept = {name: size for name, size in sizes.items() if name not in drop}
     others = {"uniform": dict.fromkeys(kept, 1.0), "natural": kept}
     return {**{of: dict(found[of]) for of in ("law", "match")}, **others}
+
+
+def asked_of(names: Iterable[str]) -> list[str]:
+    """Returns the questions about these domains: those all of whose targets are among them."""
+    known = {*names, "all"}
+    given = {name: {one.split("=")[0] for one in QUESTIONS[name].validation} for name in QUESTIONS}
+    return [name for name, targets in given.items() if targets <= known]
 
 
 def shares_of(name: str, domains: Mapping[str, float]) -> dict[str, float]:
