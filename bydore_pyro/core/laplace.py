@@ -2,9 +2,9 @@
 
 At each point (how much others are worth in general, ``m``) all targets are fitted at once by
 Levenberg-Marquardt steps. Up to 128 domains each pair's worth may depart from what the transfer
-says. Four passes alternate with the means that the targets share and with their noise. The points
-are weighed by Laplace's evidence. Noise of few runs is not known: draws of it, with
-``4 + R - effective parameters`` degrees of freedom, give predictions Student's tails.
+says. Four passes alternate with the means that the targets share and with their noise. Laplace's
+evidence weighs the points, or their prior where all runs had one mixture. Noise of few runs is not
+known: draws of it, with ``4 + R - effective parameters`` degrees of freedom, have Student's tails.
 """
 
 from __future__ import annotations
@@ -265,6 +265,8 @@ def _fitted(runs: LawRuns, openness: Tensor, deviation: Tensor) -> Fitted:
     evidence = -(fit + off + noise - NOISE_DEGREES * scale.log()).sum(1) / 2
     for index, (mean, sd) in ((1, SLOPE), (2, POWER)):
         evidence -= ((prior[:, 0, index] - mean) / sd).square() / 2
+    shares = runs.amounts / runs.amounts.sum(1, keepdim=True)
+    evidence *= not torch.allclose(shares, shares[:1])  # one mixture says nothing of openness
     evidence -= ((openness - OPEN[0]) / OPEN[1]).square() / 2
     of_all = (prior[:, 0], scale[:, 0], evidence)
     return Fitted(modes, deviation, directions.mT, informed, variances, degrees, *of_all)

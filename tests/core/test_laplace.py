@@ -203,3 +203,11 @@ def test_one_run_read_on_its_way_ranks_the_others(name: str, ranks: float, error
     assert np.mean(of_each) > ranks
     assert float((found.mean - measured).square().mean().sqrt()) < error
     assert ((found.low < measured) & (measured < found.high)).double().mean() > 0.94
+
+
+def test_readings_of_one_mixture_do_not_say_what_others_are_worth() -> None:
+    """However many domains there are: the points of the grid keep their prior."""
+    tokens, losses, cross = planted(200, 1)
+    shares = fit_law(tokens, losses, cross).fitted.log_evidence.softmax(0)
+    torch.testing.assert_close(shares, shares.flip(0), atol=0.2, rtol=0)
+    assert float(shares.max()) < 0.4
