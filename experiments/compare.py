@@ -39,12 +39,12 @@ from bydore_pyro.utils import Checked, RunFolder, option, tell
 
 ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
 are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same
-validation), the planted mixture (validation in known shares), a target of three domains that are
-scarce in training, three targets whose own domain is withheld from training, three such domains at
-once, and the text of benchmark questions. With your own text in --data, a target is a withheld
-domain: --targets withheld:NAME. All methods have the same text, proxy, batches, seed and FLOP
-budget (--budget plain trainings of the proxy). Methods share finished proxies where they can; the
-cost counts for each."""
+validation), mixtures in known shares (planted: three domains, dense: four), all domains equally,
+three domains that are scarce in training, three targets whose own domain is withheld from training,
+three such domains at once, and the text of benchmark questions. With your own text in --data, a
+target is a withheld domain: --targets withheld:NAME. All methods have the same text, proxy,
+batches, seed and FLOP budget (--budget plain trainings of the proxy). Methods share finished
+proxies where they can; the cost counts for each."""
 
 COMPARED = (*METHODS, LINEAR, MATCH)
 # One that its own domain answers and one that none does: about 90 minutes of one core.
@@ -65,7 +65,7 @@ class CompareConfig(Checked):
         f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN, a domain on which nothing is "
         "trained.",
     )
-    target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
+    target_seeds: int = option(5, "Number of fresh models per mixture.", least=1, most=100)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,18 +123,17 @@ def one_target(
     same_text = own.run.domains == options.run.domains and target.scarce is None
     found = fits(own, folder, corpus, name, same_text)
     judged = {label: one["weights"] for label, one in found.items()}
-    trained = domains_of(own, corpus, 0).names
-    if set(target.validation) <= set(trained) and len(target.validation) > 1:
-        judged["the target's own shares"] = dict(target.validation)
+    domains = domains_of(own, corpus, 0)
+    shares = domains.validation_shares
+    if set(shares) <= set(domains.names) and len(shares) > 1:
+        judged["the target's own shares"] = dict(shares)
     problem = problem_on(own, corpus, folder)
     runs = fresh_models(problem, judged, own.compare.target_seeds, f"{name}: fresh models")
     for one in found.values():
         cost.add(one["cost"]["parts"])
     cost.add(problem.cost.report()["parts"], prefix="fresh_")
-    losses = {
-        label: [run.target_loss(target.validation) for run in of] for label, of in runs.items()
-    }
-    return {"validation": dict(target.validation), "methods": found, "losses": losses}
+    losses = {label: [run.target_loss(shares) for run in of] for label, of in runs.items()}
+    return {"validation": dict(shares), "methods": found, "losses": losses}
 
 
 def fits(

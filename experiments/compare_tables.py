@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from common import markdown
+from scipy.special import stdtr
 
 from bydore_pyro.mixture import total_variation
 
@@ -16,7 +18,8 @@ OWN = "bydore"  # labels that begin so are no rivals of ours
 MATCH = "bydore_match"
 LINEAR = "bydore_linear"
 SAME = 0.01  # total variation below which two rivals' mixtures count once
-BEYOND = 2.0  # standard errors of a difference that is a win or a loss
+LEVEL = 0.05  # a win or a loss is less likely than so by chance
+ROUNDING = 1e-12  # nats: losses of equal mixtures
 MARKS = {"tie": "= {}", "loss": "**{}**"}  # of a loss that our own does not undercut
 
 
@@ -24,39 +27,58 @@ class Verdict(NamedTuple):
     """How one mixture does beside another.
 
     Attributes:
-        word: ``"win"``, ``"tie"`` or ``"loss"`` of the first.
         difference: How much lower the loss of the first is, nats per token.
         standard_error: Of the difference.
+        p: Of Student's test that both are equal; by `standings`, with Holm's correction.
     """
 
-    word: str
     difference: float
     standard_error: float
+    p: float
 
-    def __str__(self) -> str:
-        return f"{self.word} {self.difference:+.3f} ± {self.standard_error:.3f}"
+    @property
+    def word(self) -> str:
+        """``"win"``, ``"tie"`` or ``"loss"`` of the first."""
+        return "tie" if self.p >= LEVEL else "win" if self.difference > 0 else "loss"
 
 
-def verdict(own: Sequence[float], other: Sequence[float]) -> Verdict | None:
-    """Compares the losses of fresh models on two mixtures; None where one alone tells no spread.
+def verdicts(losses: Mapping[str, Sequence[float]], own: str = OWN) -> dict[str, Verdict]:
+    """Compares the losses of fresh models on mixtures with those on one of them.
 
-    A win or a loss is a difference of the means beyond two standard errors. Losses are of the same
-    seeds in the same order: their differences are what varies. Where one mixture has more models,
-    those that the other has too are compared.
+    Losses are of the same seeds in the same order: a randomised block design, whose noise is what
+    mixture and seed leave of all losses. Of two mixtures it is the paired test.
 
     Args:
-        own: Losses on the first mixture, nats per token.
-        other: On the second.
+        losses: Nats per token, of each seed, by mixture; seeds that one lacks are left out.
+        own: The mixture that the others are compared with.
+
+    Returns:
+        By mixture; nothing where one model alone tells no spread.
     """
-    if min(len(own), len(other)) < 2:
-        return None
-    apart = [theirs - ours for ours, theirs in zip(own, other, strict=False)]
-    difference = statistics.mean(apart)
-    error = math.sqrt(statistics.variance(apart) / len(apart))
-    word = "tie"
-    if abs(difference) > BEYOND * error:
-        word = "win" if difference > 0 else "loss"
-    return Verdict(word, difference, error)
+    seeds = min(map(len, losses.values()))
+    table = np.array([values[:seeds] for values in losses.values()])
+    if min(table.shape) < 2:
+        return {}
+    means = table.mean(1)
+    different = np.unique(table, axis=0)  # equal mixtures tell their noise once
+    left = different - different.mean(1, keepdims=True) - different.mean(0) + different.mean()
+    freedom = max(1, len(different) - 1) * (seeds - 1)
+    error = math.sqrt(2 * float(np.square(left).sum()) / freedom / seeds)
+    apart = means - means[[*losses].index(own)]
+    found = {}
+    for label, difference in zip(losses, apart.tolist(), strict=True):
+        if label != own:
+            p = float(2 * stdtr(freedom, -abs(difference) / max(error, ROUNDING)))
+            found[label] = Verdict(difference, error, p)
+    return found
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Returns probabilities with Holm's correction for as many tests."""
+    order, rising = np.argsort(p), np.sort(p) * np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(rising), 1)
+    return adjusted.tolist()
 
 
 def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -66,27 +88,29 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         Plain values: `behind` by method, the mean over its targets of its loss above the lowest of
         the target, nats per token; `verdicts` by method and target; `count` of our own method's
         wins, ties and losses beside its rivals. Rivals whose mixtures for a target are the same
-        count once, and our own variants are none.
+        count once, and our own variants are none. A win or a loss has ``p < 0.05`` by Holm's
+        correction over all that count.
     """
     behind: dict[str, list[float]] = {}
-    verdicts: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[tuple[str, str], Verdict] = {}
+    counted: list[tuple[str, str]] = []
     for name, result in targets.items():
         losses = losses_of(result)
         means = common_means(losses)
         for label, mean in means.items():
             behind.setdefault(label, []).append(mean - min(means.values()))
-            found = verdict(losses[OWN], losses[label]) if OWN in losses else None
-            if label != OWN and found is not None:
-                verdicts.setdefault(label, {})[name] = found._asdict()
-    count = Counter(
-        verdicts[label][name]["word"]
-        for name, result in targets.items()
-        for label in rivals(result["methods"])
-        if name in verdicts.get(label, {})
-    )
+        of = verdicts(losses) if OWN in losses else {}
+        found |= {(label, name): one for label, one in of.items()}
+        counted += [(label, name) for label in rivals(result["methods"]) if label in of]
+    for key, p in zip(counted, holm([found[key].p for key in counted]), strict=True):
+        found[key] = found[key]._replace(p=p)
+    told: dict[str, dict[str, dict[str, Any]]] = {}
+    for (label, name), one in found.items():
+        told.setdefault(label, {})[name] = {**one._asdict(), "word": one.word}
+    count = Counter(found[key].word for key in counted)
     return {
         "behind": {label: statistics.mean(values) for label, values in behind.items()},
-        "verdicts": verdicts,
+        "verdicts": told,
         "count": {word: count[word] for word in ("win", "tie", "loss")},
     }
 
@@ -121,14 +145,17 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         targets: The results by target.
         found: What `standings` returns of them.
     """
-    behind, verdicts, count = found["behind"], found["verdicts"], found["count"]
+    behind, beside, count = found["behind"], found["verdicts"], found["count"]
     means = {name: common_means(losses_of(result)) for name, result in targets.items()}
     order = sorted(behind, key=behind.__getitem__)
+
+    def told(one: Mapping[str, Any]) -> str:
+        return f"{one['word']} {one['difference']:+.3f} ± {one['standard_error']:.3f}"
 
     def mean_loss(label: str, name: str) -> str:
         if label not in means[name]:
             return ""
-        word = verdicts.get(label, {}).get(name, {}).get("word", "")
+        word = beside.get(label, {}).get(name, {}).get("word", "")
         return MARKS.get(word, "{}").format(f"{means[name][label]:.3f}")
 
     rows = [
@@ -137,20 +164,21 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
     ]
     header = ["method", *targets, "mean above the best"]
     text = f"## Mean losses\n\n{markdown(header, rows)}"
-    if not verdicts:
+    if not beside:
         return text
     rows = []
-    for label in (label for label in order if label in verdicts):
-        of = verdicts[label]
+    for label in (label for label in order if label in beside):
+        of = beside[label]
         words = Counter(one["word"] for one in of.values())
-        cells = [str(Verdict(**of[name])) if name in of else "" for name in targets]
+        cells = [told(of[name]) if name in of else "" for name in targets]
         rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
     return (
         f"{text}\n=: level with {OWN}. Bold: better.\n\n"
         f"## {OWN} beside each other method: {count['win']} wins, {count['tie']} ties, "
         f"{count['loss']} losses\n\nHow much lower its loss is, ± the standard error of the "
-        f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them. "
-        "Equal mixtures count once; our own variants do not count.\n\n"
+        "difference of two mixtures on a target. A win or a loss has p < 0.05 (Student's test of "
+        "randomised blocks, Holm's correction over all that count). Equal mixtures count once; our "
+        "own variants do not count.\n\n"
         f"{markdown(['against', *targets, 'wins, ties, losses'], rows)}"
     )
 
@@ -179,7 +207,7 @@ def target_table(name: str, result: Mapping[str, Any]) -> str:
         "seconds",
         "jitter",
     ]
-    shares = ", ".join(f"{n} {s:g}" for n, s in result["validation"].items())
+    shares = ", ".join(f"{n} {s:.3g}" for n, s in result["validation"].items())
     return f"## {name}: validation text {shares}\n\n{markdown(header, rows)}"
 
 

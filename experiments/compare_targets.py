@@ -23,7 +23,7 @@ class Target:
     """What a mixture is to be good for.
 
     Attributes:
-        validation: Shares of held-out text by domain.
+        validation: Shares of held-out text by domain; all domains equally when empty.
         domains: To train on; all when None.
         withheld: Whether the validation's own domains are not trained on.
         scarce: Sequences of training text that the target's domains are cut to, None for all.
@@ -39,13 +39,15 @@ class Target:
     @property
     def has_own(self) -> bool:
         """Whether the domains to train on hold text of the target's own kind."""
-        return not self.withheld and self.file is None
+        return bool(self.validation) and not self.withheld and self.file is None
 
 
 TARGETS: dict[str, Target] = {
     "case1": Target(validation={"docstrings": 1.0}),
     "case2": Target(validation={"docstrings": 1.0}, domains=("python", "licences")),
     "planted": Target(validation={"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}),
+    "dense": Target(validation={"python": 0.3, "text": 0.25, "json": 0.25, "c_source": 0.2}),
+    "all": Target(validation={}),
     "scarce": Target(validation={"readmes": 1.0, "json": 1.0, "licences": 1.0}, scarce=150),
     "no_docstrings": Target(validation={"docstrings": 1.0}, withheld=True),
     "no_readmes": Target(validation={"readmes": 1.0}, withheld=True),
@@ -90,7 +92,7 @@ def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
     """
     targets = [target_named(name) for name in names]
     needed = [n for target in targets if target.file is None for n in target.validation]
-    validation = needed[:1] or [str(target.file) for target in targets]
+    validation = needed[:1] or [str(target.file or "all") for target in targets]
     run = replace(options.run, validation=validation)
     corpus = load_domains(replace(options, run=run)).corpus
     for name in needed:
@@ -122,5 +124,7 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     if target.withheld:
         known = domains or [n for n, tokens in corpus.train.items() if len(tokens)]
         domains = [n for n in known if n not in target.validation]
-    run = replace(options.run, validation=validation, domains=domains, target_tokens=tokens)
+    run = replace(
+        options.run, validation=validation or ["all"], domains=domains, target_tokens=tokens
+    )
     return replace(options, run=run), corpus

@@ -78,7 +78,9 @@ QUESTIONS = {
     "tests withheld": Asked(("python_tests",), ("python_tests",)),
     "three withheld": Asked(*2 * (("docstrings", "readmes", "json"),)),
     "planted web": Asked(("arxiv=.5", "freelaw=.3", "ubuntu_irc=.2")),
-    "dense web": Asked(("pile_cc=.3", "wikipedia_en=.25", "stackexchange=.25", "pubmed_central=.2")),
+    "dense web": Asked(
+        ("pile_cc=.3", "wikipedia_en=.25", "stackexchange=.25", "pubmed_central=.2")
+    ),
     "pile_cc": Asked(("pile_cc",)),
     "pile_cc withheld": Asked(("pile_cc",), ("pile_cc",)),
 }

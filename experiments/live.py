@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from common import FRESH_SEED, judged_loss, leave, markdown, run_main
-from compare_tables import verdict
+from compare_tables import verdicts
 from compare_targets import (
     TARGETS,
     posed,
@@ -298,7 +298,7 @@ def table_of(targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         row = [f"{name} ({len(models)})", f"{statistics.mean(losses):.3f}"]
         for label in others:
             other = [model[label]["loss"] for model in models if label in model]
-            beside = verdict(other, losses)
+            beside = verdicts({label: other, first: losses}, label).get(first)
             row.append(f"{beside.difference:+.3f} ± {beside.standard_error:.3f}" if beside else "")
             above.setdefault(label, []).extend([beside.difference] if beside else [])
         rows.append([*row, f"{measuring(models[0][first]):.0%}"])

@@ -43,7 +43,7 @@ def test_compare_in_smoke_size(
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    small = ("--targets", "several", "questions", "--validation_sequences", "24", "--budget", "16",
+    small = ("--targets", "several", "questions", "all", "--validation_sequences", "24", "--budget", "16",
              "--domains", "docstrings", "readmes", "json", "python", "licences")  # fmt: skip
     results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
                     "bydore")  # fmt: skip
@@ -57,8 +57,12 @@ def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     for target in (several, questions):
         assert "single" not in target["methods"]
     assert not own & set(several["methods"]["uniform"]["weights"])
+    everything = results["targets"]["all"]
+    assert everything["validation"] == pytest.approx(dict.fromkeys(weights, 0.2))
+    own_shares, uniform = "the target's own shares", "uniform"
+    assert everything["losses"][own_shares] == everything["losses"][uniform], "one mixture"
     verdicts = results["standings"]["verdicts"]["uniform"]
-    assert [*verdicts] == ["several", "questions"]
+    assert [*verdicts] == ["several", "questions", "all"]
     draw("comparison", tmp_path / "run")
 
 
