@@ -53,6 +53,11 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
             "--domains 13 --questions target",
             "13 domains, seconds: & forecast of a mixture & law, less uniform: -0.",
         ),
+        (
+            "finished_runs",
+            "--runs 30 --domains 5 --targets 3 --kinds law linear",
+            "30 runs, 5 domains, 3 targets & law: fitted in & linear: fitted in",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         pytest.param(
             "gpu",

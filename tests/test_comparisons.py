@@ -43,7 +43,8 @@ def test_compare_in_smoke_size(
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    small = ("--targets", "several", "questions", "all", "--validation_sequences", "24", "--budget", "16",
+    small = ("--targets", "several", "questions", "all", "--validation_sequences", "24",
+             "--budget", "16",
              "--domains", "docstrings", "readmes", "json", "python", "licences")  # fmt: skip
     results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
                     "bydore")  # fmt: skip
