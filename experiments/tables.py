@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from common import markdown, run_main
@@ -27,15 +27,19 @@ from bydore_pyro.tables import (
     interval_of_run,
     read_runs,
 )
+from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.utils import Checked, DataError, RunFolder, option
 
 ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and foretell
 the others. Reported are rank correlations a target and of the targets' mean, errors, the regret of
 the first choice, and how many losses lie in their 94 % intervals. Each folder of --runs holds one
-table; RegMix's test runs, where a folder has them, are foretold instead of the rest. At last all
-runs are fitted once; nine tenths, where none are apart."""
+table; RegMix's test runs, where a folder has them, are foretold instead of the rest. Where it has
+runs to fit of another model alone, 32 of these also tell the law what domains are worth. At last
+all runs are fitted once; nine tenths, where none are apart."""
 
-LAW = "law"
+LAW: Kind = "law"
+SCALED_UP = "law, from a smaller model's runs"  # `--scale_up`
+SMALLER, MOST_SCALED_UP = 32, 16  # runs of the smaller model; of the larger, at most
 KINDS: tuple[Kind, ...] = ("law", "gaussian_process", "log_linear", "linear", "lightgbm")
 COUNTS = (6, 10, 16, 32, 64)
 FEWEST_TREES = 40
@@ -65,12 +69,14 @@ class TablesOptions:
 
 
 class Runs(NamedTuple):
-    """Runs to fit on, the targets' own domains (-1 for none), and runs to foretell, if apart."""
+    """Runs to fit on, the targets' own domains (-1 for none), runs to foretell, if apart, and runs
+    of a smaller model."""
 
     weights: np.ndarray
     losses: np.ndarray
     own: list[int]
     test: tuple[np.ndarray, np.ndarray] | None = None
+    smaller: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def read_tables(folders: Sequence[str], groups: Path | None) -> dict[str, Runs]:
@@ -88,9 +94,11 @@ def read_tables(folders: Sequence[str], groups: Path | None) -> dict[str, Runs]:
             apart = split == "train" and other.exists()
             if split == "train" or not path.with_name(f"train_mixture_{scale}.csv").exists():
                 own = [table.domains.index(n) if n in table.domains else -1 for n in table.targets]
-                rest = read_runs(other) if apart else None
-                test = None if rest is None else (rest.weights, rest.losses)
-                found[f"{folder.name} {scale}"] = Runs(table.weights, table.losses, own, test)
+                known = other if apart else next(folder.glob("train_mixture_*.csv"), None)
+                rest = None if known is None else read_runs(known)
+                also = None if rest is None else (rest.weights, rest.losses)
+                beside = (also, None) if apart else (None, also)
+                found[f"{folder.name} {scale}"] = Runs(table.weights, table.losses, own, *beside)
     if not found:
         raise DataError(f"Expected tables of runs in {', '.join(folders)}, found none")
     return found
@@ -144,7 +152,8 @@ def all_scores(runs: Runs, count: int, draw: int, seed: int) -> dict[str, dict[s
     tested = runs.test or (runs.weights[rest], runs.losses[rest])
     targets, found = runs.losses.shape[1], dict[str, dict[str, float]]()
     law = Regression(models=())
-    given = (runs.weights[fitted], runs.losses[fitted], [1 / targets] * targets, runs.own)
+    given: dict[str, Any] = {"weights": runs.weights[fitted], "losses": runs.losses[fitted]}
+    given |= {"shares": [1 / targets] * targets, "own": runs.own}
     for kind in KINDS:
         start = time.perf_counter()
         if kind == "lightgbm" and count < FEWEST_TREES:
@@ -154,10 +163,17 @@ def all_scores(runs: Runs, count: int, draw: int, seed: int) -> dict[str, dict[s
             # The same processes: they are not fitted twice.
             model = dataclasses.replace(law, models=processes)
         else:
-            model = fit_regression(kind, *given)
+            model = fit_regression(kind, **given)
         law = model if kind == LAW else law
         seconds = {} if model.models == processes else {"seconds": time.perf_counter() - start}
         found[kind] = scores_of(model, *tested) | seconds
+    if runs.smaller is not None and count <= MOST_SCALED_UP:
+        small = np.random.default_rng([seed, draw]).permutation(len(runs.smaller[0]))[:SMALLER]
+        worth = worth_of(runs.smaller[0][small], runs.smaller[1][small], runs.own)
+        start = time.perf_counter()
+        model = fit_regression(LAW, **given, worth=worth)
+        seconds = {"seconds": time.perf_counter() - start}
+        found[SCALED_UP] = scores_of(model, *tested) | seconds
     return found
 
 

@@ -231,6 +231,32 @@ def test_tables_in_smoke_size_go_on_where_they_were(tmp_path: Path, run_here: Ru
     assert "Expected tables of runs in" in refused.stderr
 
 
+def test_a_smaller_models_runs_tell_tables_what_domains_are_worth(
+    tmp_path: Path, run_here: Run
+) -> None:
+    """Three domains whose text is much alike: six runs say less of it than 40 of a small model."""
+    rng, runs = np.random.default_rng(0), tmp_path / "swarm"
+    runs.mkdir()
+    worth = np.array([[1, 0.6, 0.01], [0.6, 1, 0.01], [0.3, 0.01, 1]])
+    for split, count, floor in (("train_{}_1m", 40, 3.0), ("test_{}_60m", 30, 2.0)):
+        weights = rng.dirichlet(np.ones(3), count)
+        losses = floor + 0.5 * (weights @ worth.T) ** -0.3
+        for name, head, values in (
+            ("mixture", "train_the_pile_{}", weights),
+            ("pile_loss", "metric/the_pile_{}_val_loss", losses),
+        ):
+            header = ",".join(["index", *map(head.format, "abc")])
+            lines = [f"{n}," + ",".join(f"{x:.9f}" for x in row) for n, row in enumerate(values)]
+            path = runs / f"{split.format(name)}.csv"
+            path.write_text("\n".join([header, *lines]) + "\n")
+    given = ("--smoke", "--draws", "3", "--runs", str(runs), "--out", str(tmp_path / "run"))
+    done = run_here("tables", *given)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "run/results.json").read_text())["tables"]["swarm 60m"]["6"]
+    alone, scaled_up = (found[k]["rmse"] for k in ("law", "law, from a smaller model's runs"))
+    assert scaled_up < alone
+
+
 def test_law_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     out = tmp_path / "run"
     given = ("--smoke", "--runs", str(write_finished_runs(tmp_path)), "--out", str(out))
