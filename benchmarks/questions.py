@@ -68,7 +68,8 @@ class Plant:
         self.shares = torch.zeros(count).double()
         self.shares[chosen] = torch.tensor(PLANTED).double()
         sketch = torch.randn(WORDS, SKETCH, generator=self.random) / SKETCH**0.5
-        self.words = sketch - self.frequencies.mean(0).float() @ sketch  # gradients of one word
+        learned = (self.frequencies.mean(0) + 1 / WORDS) / 2  # a model that is half trained
+        self.words = sketch - learned.float() @ sketch  # gradients of one word
         rounds = [self.round(sequences) for _ in range(ROUNDS)]
         self.found: Matching = match([evidence for evidence, _ in rounds])
         true = rounds[0][1](self.frequencies.float() @ self.words)  # the gradients without noise
