@@ -22,12 +22,13 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.quadratic import least, least_on_simplex, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
 
 __all__ = [
@@ -36,31 +37,14 @@ __all__ = [
     "RoundEvidence",
     "Sample",
     "covariance_of",
-    "least",
     "match",
     "round_evidence",
     "scatter_of_means",
-    "square_root",
 ]
 
 COVERED = 0.25  # share that may stay unexplained of a target that is made of the domains
+MOST_SCALE = 1.25  # of a target that a mixture of the domains explains
 RIDGE = 3.0  # of the metric, in means of the eigenvalues
-
-
-def square_root(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns ``R`` with ``M = R'R`` for ``M (K, K)``, whose negative eigenvalues count as 0, and
-    its inverse's transpose."""
-    values, vectors = torch.linalg.eigh(matrix)
-    values = values.clamp(min=1e-9 * float(values.max()))
-    return (vectors * values.sqrt()).T, (vectors / values.sqrt()).T
-
-
-def least(roots: tuple[Tensor, Tensor], vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - b.u`` over ``u >= 0 (K,)`` for the `square_root` of ``M``."""
-    from scipy.optimize import nnls
-
-    root, inverse = roots  # || R u - R^-T b ||
-    return torch.from_numpy(nnls(root.numpy(), (inverse @ vector).numpy())[0])
 
 
 @dataclass(frozen=True)
@@ -272,21 +256,32 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
         shares = [share * much for share, much in zip(shares, importance, strict=True)]
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
-    at = least(square_root(gram), cross)
-    covariance = _covariance(rounds, shares, at, by_document=True)
-    inverse = torch.linalg.inv(covariance)
-    linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
-    precision = (precision + precision.T) / 2
-    return Matching(
-        gram=gram,
-        cross=cross,
-        covariance=covariance,
-        covariance_by_sequence=_covariance(rounds, shares, at, by_document=False),
-        linear=linear,
-        precision=precision,
-        optimum=least(square_root(precision), linear),
-        target=float(sum(a * r.target for a, r in zip(shares, rounds, strict=True))),
-    )
+    target = float(sum(a * r.target for a, r in zip(shares, rounds, strict=True)))
+
+    def matched(solved: Callable[[Tensor, Tensor], Tensor]) -> Matching:
+        at = solved(gram, cross)
+        covariance = _covariance(rounds, shares, at, by_document=True)
+        inverse = torch.linalg.inv(covariance)
+        linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
+        precision = (precision + precision.T) / 2
+        return Matching(
+            gram=gram,
+            cross=cross,
+            covariance=covariance,
+            covariance_by_sequence=_covariance(rounds, shares, at, by_document=False),
+            linear=linear,
+            precision=precision,
+            optimum=solved(precision, linear),
+            target=target,
+        )
+
+    found = matched(lambda matrix, vector: least(square_root(matrix), vector))
+    if found.scale <= MOST_SCALE:
+        return found
+    # A model that has learned equal weights has sum_k m_k = 0: any amount of all domains may be
+    # added. Where a mixture explains the target, only noise asks for more than that mixture.
+    mixture = matched(least_on_simplex)
+    return mixture if mixture.covers else found
 
 
 def covariance_of(rounds: Sequence[RoundEvidence], u: Tensor) -> Tensor:

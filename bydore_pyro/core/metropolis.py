@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.matching import least, square_root
+from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS
 
 __all__ = ["CHAINS", "GROUPS", "MOST_EXACT", "ExactDraws", "exact_draws"]

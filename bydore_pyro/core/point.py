@@ -30,13 +30,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.matching import Matching, least, square_root
+from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.quadratic import least, least_of, least_on_simplex, square_root
 
 __all__ = [
     "best_for_mean",
     "central_weights",
     "given_away",
-    "least_on_simplex",
     "most_likely_weights",
     "run_mixture",
 ]
@@ -45,7 +45,6 @@ __all__ = [
 # each by its own weight alone.
 Effective = Callable[[Tensor], Tensor]
 
-ROUNDS, SUMMED = 20, 1e-12  # of the multiplier, and the error of the sum
 STEPS, HALVINGS = 200, 40
 ENOUGH = 1e-10  # change of the weights in sum at which they stand
 
@@ -94,40 +93,17 @@ def run_mixture(
     covered = not residual.any()
     values, vectors = torch.linalg.eigh(matching.gram)
     gram = (vectors * values.clamp(min=0)) @ vectors.T
-    least_of = _least_of(length**2 * gram)
+    least_for = least_of(length**2 * gram)
 
     def best(w: Tensor, s: Tensor) -> Tensor:
         if length == 1 and covered and (effective is None or torch.equal(effective(w), w)):
             return w
         pull = length * (gram @ w + residual / s)
         if effective is None:
-            return least_of(pull)
+            return least_for(pull)
         return most_likely_weights(pull, length**2 * gram, effective)
 
     return torch.stack([best(w, s) for w, s in zip(weights, scale.double(), strict=True)])
-
-
-def least_on_simplex(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - b.u`` over the simplex, as `least`, by an augmented Lagrangian."""
-    return _least_of(matrix)(vector)
-
-
-def _least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
-    """Returns `least_on_simplex` for one matrix, whose root is found once for all vectors."""
-    stiff = matrix.trace().clamp(min=1e-300)
-    roots = square_root(matrix + stiff)
-
-    def solved(vector: Tensor) -> Tensor:
-        multiplier = torch.zeros_like(stiff)
-        for _ in range(ROUNDS):
-            found = least(roots, vector + stiff - multiplier)
-            excess = found.sum() - 1
-            if float(excess.abs()) < SUMMED:
-                break
-            multiplier = multiplier + stiff * excess
-        return found / found.sum()
-
-    return solved
 
 
 def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective) -> Tensor:

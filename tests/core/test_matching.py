@@ -22,6 +22,7 @@ from bydore_pyro.core.matching import (
     round_evidence,
     scatter_of_means,
 )
+from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
 
 
@@ -83,8 +84,13 @@ def test_noise_does_not_bias_the_products() -> None:
         assert (((values.mean(0) - truth) / error).abs() < 4).all(), name
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.4, 3.0])
-@pytest.mark.parametrize("lengths", [(1, 1, 1, 1), (0.1, 1, 5, 30)])
+EQUAL, UNEQUAL = (1, 1, 1, 1), (0.1, 1, 5, 30)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "scale"),
+    [(EQUAL, 1.0), (EQUAL, 0.4), (EQUAL, 3.0), (UNEQUAL, 1.0), (UNEQUAL, 0.4), (UNEQUAL, 1.2)],
+)
 def test_the_planted_shares_are_the_optimum(lengths: tuple[float, ...], scale: float) -> None:
     """However long a domain's gradient is, and where the validation's is a multiple."""
     means = normal(4, SIZE, seed=1) * torch.tensor(lengths, dtype=torch.float64)[:, None]
@@ -282,3 +288,18 @@ def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() 
         assert found.unexplained == pytest.approx(1 - explained)
         assert found.concentrations == expected
     assert set(UNCOVERED) < set(CONCENTRATIONS)
+
+
+def test_a_model_that_has_learned_equal_weights_adds_no_amount_of_all_domains() -> None:
+    """The gradients of many domains then sum to 0, and their noise asks for more of all of them."""
+    means = 3 * normal(120, 80, seed=4)
+    means -= means.mean(0)
+    shares = torch.zeros(120).double()
+    shares[:3] = torch.tensor([0.5, 0.3, 0.2]).double()
+    rounds = [a_round(means, shares, seed, count=8) for seed in (5, 6)]
+    found = match(rounds)
+    free = least(square_root(found.gram), found.cross)
+    assert float(free.sum()) > 1.5
+    assert found.scale == pytest.approx(1)
+    apart = (found.weights - shares).abs().sum() / 2
+    assert float(apart) < 0.5 * float((free / free.sum() - shares).abs().sum() / 2)

@@ -12,19 +12,15 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-from bydore_pyro.core.matching import (
-    Matching,
-    least,
-    square_root,
-)
+from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import (
     best_for_mean,
     central_weights,
     given_away,
-    least_on_simplex,
     most_likely_weights,
     run_mixture,
 )
+from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.mixture.repetition import effective_shares
 
 
@@ -195,34 +191,6 @@ def test_what_a_mixture_gives_away_is_the_least_over_its_scale(metric: Tensor) -
     torch.testing.assert_close(given_away(metric, TARGETS, weights), brute, atol=1e-4, rtol=1e-4)
     own = given_away(metric, TARGETS[0], TARGETS[0] / TARGETS[0].sum())
     assert float(own) < 1e-9
-
-
-def problem(size: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
-    root = torch.randn(size, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return root @ root.T / 12, torch.linspace(0.2, 0.6, size, dtype=torch.float64)
-
-
-def test_the_least_value_by_numbers_of_one_sign() -> None:
-    matrix, vector = problem()
-    found = least(square_root(matrix), vector)
-    slope = matrix @ found - vector
-    assert (found >= 0).all()
-    assert (slope > -1e-9).all()
-    assert float((slope * found).abs().max()) < 1e-9
-    inside = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
-    torch.testing.assert_close(least(square_root(matrix[:3, :3]), matrix[:3, :3] @ inside), inside)
-
-
-def test_the_least_value_on_the_simplex() -> None:
-    """At the optimum the slope is one number where there is weight, and no less elsewhere."""
-    matrix, vector = problem()
-    found = least_on_simplex(matrix, vector)
-    slope = matrix @ found - vector
-    level = float(slope[found > 0].mean())
-    assert abs(float(found.sum()) - 1) < 1e-12
-    assert 0 < int((found == 0).sum()) < 5
-    torch.testing.assert_close(slope[found > 0], torch.full_like(slope[found > 0], level))
-    assert (slope > level - 1e-9).all()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""The least of a convex quadratic, ``1/2 u'Mu - b.u``, over ``u >= 0`` and over the simplex."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = ["least", "least_of", "least_on_simplex", "square_root"]
+
+ROUNDS, SUMMED = 20, 1e-12  # of the multiplier, and the error of the sum
+
+
+def square_root(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns ``R`` with ``M = R'R`` for ``M (K, K)``, whose negative eigenvalues count as 0, and
+    its inverse's transpose."""
+    values, vectors = torch.linalg.eigh(matrix)
+    values = values.clamp(min=1e-9 * float(values.max()))
+    return (vectors * values.sqrt()).T, (vectors / values.sqrt()).T
+
+
+def least(roots: tuple[Tensor, Tensor], vector: Tensor) -> Tensor:
+    """Minimises ``1/2 u'Mu - b.u`` over ``u >= 0 (K,)`` for the `square_root` of ``M``."""
+    from scipy.optimize import nnls
+
+    root, inverse = roots  # || R u - R^-T b ||
+    return torch.from_numpy(nnls(root.numpy(), (inverse @ vector).numpy())[0])
+
+
+def least_on_simplex(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Minimises ``1/2 u'Mu - b.u`` over the simplex, as `least`, by an augmented Lagrangian."""
+    return least_of(matrix)(vector)
+
+
+def least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
+    """Returns `least_on_simplex` for one matrix, whose root is found once for all vectors."""
+    stiff = matrix.trace().clamp(min=1e-300)
+    roots = square_root(matrix + stiff)
+
+    def solved(vector: Tensor) -> Tensor:
+        multiplier = torch.zeros_like(stiff)
+        for _ in range(ROUNDS):
+            found = least(roots, vector + stiff - multiplier)
+            excess = found.sum() - 1
+            if float(excess.abs()) < SUMMED:
+                break
+            multiplier = multiplier + stiff * excess
+        return found / found.sum()
+
+    return solved
