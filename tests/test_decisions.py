@@ -72,23 +72,41 @@ def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     assert "fresh models: " not in again.stderr
 
 
+def questions_of(*names: str) -> list[dict[str, Any]]:
+    """The answers of each seed by question, without those that no forecast answers."""
+    found: list[dict[str, Any]] = []
+    for name in names:
+        for path in sorted((ROOT / "figures/results/decisions").glob(name)):
+            found += json.loads(path.read_text("utf-8"))["questions"].values()
+    return [one["1"] for one in found]
+
+
+def held(decisions: Any, seeds: list[dict[str, Any]]) -> list[bool]:
+    """Whether the loss less that of uniform weights lies in the interval foretold."""
+    found = []
+    for name, one in ((name, one) for asked in seeds for name, one in asked.items()):
+        told = decisions.told_of(one["answer"]["differences"], name)
+        found.append(told["low"] <= one["law"] - one["uniform"] <= told["high"])
+    return found
+
+
 def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
     """The means over the seeds of its table, and how often what was foretold held."""
-    files = sorted((ROOT / "figures/results/decisions").glob("seed-*.json"))
-    seeds = []
-    for path in files:
-        (found,) = json.loads(path.read_text("utf-8"))["questions"].values()
-        seeds.append({n: one for n, one in found["1"].items() if "withheld" not in n})
+    environment, web = questions_of("seed-*.json"), questions_of("web.json")
+    environment = [{n: q for n, q in one.items() if "withheld" not in n} for one in environment]
+    sets = [f"set {n}" for n in range(1, 9)]
     named = {"planted, three domains": ["planted"], "dense, four domains": ["dense"],
              "docstrings": ["docstrings"], "all 13 domains equally": ["all"],
-             "sets of three, mean of four": [f"set {n + 1}" for n in range(4)]}  # fmt: skip
+             "sets of three, mean of four": sets[:4],
+             "real text: all 12 domains equally": ["all"],
+             "real text: sets of three, mean of four": sets[4:]}  # fmt: skip
     page = (ROOT / "README.md").read_text("utf-8")
     for row, questions in named.items():
+        seeds = web if "real text" in row else environment
         cells = [[[one[q][of] for q in questions] for one in seeds] for of in decisions.MIXTURES]
         means = " | ".join(f"{np.mean(of):.3f}" for of in cells)
         assert f"| {row} | {means} |" in page
-    held = []
-    for name, one in ((name, one) for found in seeds for name, one in found.items()):
-        told = decisions.told_of(one["answer"]["differences"], name)
-        held.append(told["low"] <= one["law"] - one["uniform"] <= told["high"])
-    assert f"intervals {sum(held)} times out of {len(held)}" in page
+    for seeds, text in ((environment, "intervals {} times out of {}"),
+                        (web, "on real text {} times out of {}")):  # fmt: skip
+        found = held(decisions, seeds)
+        assert text.format(sum(found), len(found)) in page
