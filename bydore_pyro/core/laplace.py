@@ -21,8 +21,8 @@ from bydore_pyro.core.law import (
     LEVEL_SD,
     NOISE,
     NOISE_DEGREES,
-    OPEN,
     OPEN_SD,
+    OPENED,
     POWER,
     POWER_SD,
     SLOPE,
@@ -267,7 +267,7 @@ def _fitted(runs: LawRuns, openness: Tensor, deviation: Tensor) -> Fitted:
         evidence -= ((prior[:, 0, index] - mean) / sd).square() / 2
     shares = runs.amounts / runs.amounts.sum(1, keepdim=True)
     evidence *= not torch.allclose(shares, shares[:1])  # one mixture says nothing of openness
-    evidence -= ((openness - OPEN[0]) / OPEN[1]).square() / 2
+    evidence -= ((openness - math.log(runs.likeness)) / OPENED).square() / 2
     of_all = (prior[:, 0], scale[:, 0], evidence)
     return Fitted(modes, deviation, directions.mT, informed, variances, degrees, *of_all)
 

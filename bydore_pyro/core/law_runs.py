@@ -41,6 +41,12 @@ class LawRuns:
     reference: float
     rho: float
 
+    @property
+    def likeness(self) -> float:
+        """Mean ``S_tk`` of other domains; 0.2 where it is not measured, or there are none."""
+        others = self.transfer[self.own < 1] ** (1 / self.rho)
+        return float(others.mean()) if len(others) else NOT_MEASURED
+
     @classmethod
     def of(
         cls,

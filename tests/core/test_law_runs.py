@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from planted_laws import planted
@@ -76,6 +77,14 @@ def test_transfer_is_measured_at_each_targets_own_domain() -> None:
     assert float(runs.transfer[1, 1]) == pytest.approx(0.01), "no transfer is negative"
     # A target without a domain is compared with the one that is worth most for it.
     assert float(runs.transfer[1].max()) == pytest.approx(1.01)
+
+
+def test_gradients_say_how_alike_the_domains_are() -> None:
+    cross = torch.tensor([[2.0, 1.0, 0.0], [1.0, 4.0, 2.0], [0.0, 2.0, 4.0]]).double()
+    shares = [0.5, 0.0, 0.25, 0.5, 0.0, 0.5]  # c_tk / c_tt of others
+    assert LawRuns.of(TOKENS, LOSSES, cross).likeness == pytest.approx(np.mean(shares) + 0.01)
+    assert LawRuns.of(TOKENS, LOSSES).likeness == pytest.approx(0.2)
+    assert LawRuns.of(TOKENS[:, :1], LOSSES[:, :1]).likeness == 0.2, "there are no others"
 
 
 def test_as_many_targets_as_domains_are_these() -> None:
