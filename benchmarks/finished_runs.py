@@ -13,7 +13,7 @@ from typing import get_args
 
 import numpy as np
 
-from bydore_pyro.tables.regression import Kind, fit_regression
+from bydore_pyro.tables import Kind, fit_regression
 from bydore_pyro.utils import one_thread, provenance
 
 NOISE = 0.02  # of a run's loss, nats per token

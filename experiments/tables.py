@@ -26,8 +26,8 @@ from bydore_pyro.tables import (
     fit_regression,
     interval_of_run,
     read_runs,
+    worth_of,
 )
-from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.utils import Checked, DataError, RunFolder, option
 
 ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and foretell

@@ -16,6 +16,8 @@ TITLES = {
     "case1": "Case 1: docstrings",
     "case2": "Case 2: two domains, docstrings",
     "planted": "planted: three domains",
+    "dense": "dense: four domains",
+    "all": "all domains equally",
     "scarce": "three scarce domains",
     "no_docstrings": "docstrings, none to train on",
     "no_readmes": "READMEs, none to train on",

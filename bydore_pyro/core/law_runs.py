@@ -43,7 +43,7 @@ class LawRuns:
 
     @property
     def likeness(self) -> float:
-        """Mean ``S_tk`` of other domains; 0.2 where it is not measured, or there are none."""
+        """Mean ``S_tk`` of other domains, above 0, no unit; 0.2 if not measured, or of none."""
         others = self.transfer[self.own < 1] ** (1 / self.rho)
         return float(others.mean()) if len(others) else NOT_MEASURED
 
