@@ -86,7 +86,7 @@ def test_they_are_read_in_one_sitting() -> None:
     assert len(README.splitlines()) <= 120
     # The core's page teaches plates, lists and saving; the law has a page; models
     # are judged by text of their own; the claims of the paper have a page.
-    assert sum(len(text.split()) for text in (*PAGES.values(), README)) <= 18_000
+    assert sum(len(text.split()) for text in (*PAGES.values(), README)) <= 18_100
 
 
 @pytest.mark.parametrize("page", TEXTS)
