@@ -130,3 +130,11 @@ def test_the_tables_that_the_docs_show_are_those_of_the_results() -> None:
     parts = [tables.target_table(name, result) for name, result in targets.items()]
     parts.append(tables.standings_table(targets, tables.standings(targets)))
     assert path.with_suffix(".md").read_text(encoding="utf-8") == "\n".join(parts)
+
+
+def test_the_readme_counts_what_the_file_holds() -> None:
+    root = Path(__file__).parents[1]
+    found = json.loads((root / "figures/results/compare.json").read_text(encoding="utf-8"))
+    count = tables.standings(found["targets"])["count"]
+    told = "wins {win} times, ties {tie} and loses {loss} against".format(**count)
+    assert told in " ".join((root / "README.md").read_text(encoding="utf-8").split())

@@ -73,7 +73,7 @@ def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
 
 
 def questions_of(*names: str) -> list[dict[str, Any]]:
-    """The answers of each seed by question, without those that no forecast answers."""
+    """What was found of each question, seed by seed."""
     found: list[dict[str, Any]] = []
     for name in names:
         for path in sorted((ROOT / "figures/results/decisions").glob(name)):

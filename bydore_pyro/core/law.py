@@ -19,11 +19,11 @@ mixture is a convex programme (`bydore_pyro.core.decision`).
 Priors, for losses less their target's mean, in units of the median target's standard deviation::
 
     E ~ N(0, 3)   log S ~ N(m_S, .5)   log g ~ N(m_g, .3)   log o ~ N(m, .7)
-    m_S ~ N(log .4, .7)   m_g ~ N(-1.7, .5)   m ~ N(log S, 1)   log s ~ N(log .25, .35)
+    m_S ~ N(log .4, .7)   m_g ~ N(-1.7, .5)   m ~ N(log l, 1)   log s ~ N(log .25, .35)
     sigma^2 ~ 4 s^2 / chi2_4,  the noise of a run's loss
 
-``S`` is the mean ``S_tk`` of other domains: the more alike the gradients are, the more a target is
-open, too (0.17 and 0.40 on two corpora, on which 32 and 24 runs find 0.2 and 0.4).
+``l`` is the mean ``S_tk`` of other domains (`LawRuns.likeness`): the more alike the gradients are,
+the more open a target is, too. On two corpora it is 0.17 and 0.40; 32 and 24 runs find 0.2 and 0.4.
 
 References: a power law in a domain's own tokens is AutoScale's (arXiv 2407.20177) and BiMix's
 (arXiv 2405.14908); effective data transferred is Hernandez et al.'s (arXiv 2102.01293).
@@ -44,7 +44,7 @@ from bydore_pyro.core.law_runs import LawRuns
 __all__ = ["LawDraws", "law_losses", "law_model"]
 
 LEVEL_SD, SLOPE_SD, POWER_SD, OPEN_SD = 3.0, 0.5, 0.3, 0.7  # of a target about the shared means
-# Shared: mean and standard deviation of the means, in the order of the docstring.
+# Shared: mean and standard deviation of the means; of ``m`` the deviation alone.
 SLOPE, POWER, OPENED = (math.log(0.4), 0.7), (-1.7, 0.5), 1.0
 NOISE, NOISE_DEGREES = (math.log(0.25), 0.35), 4.0
 
