@@ -40,7 +40,7 @@ def draw_rounds(axes: Any) -> None:
         "min$_{u \\geq 0}\\,\\|\\,m - \\sum_k u_k m_k\\|^2$",
         (10.7, upper, 2.9, BOX): "how surely? scatter\nof the documents:\n$\\Lambda = A\\,B^{-1}A$",
         (7.1, lower, 2.7, BOX): "exact draws of $w$, $s$;\na GammaDirichlet\nis fitted to them",
-        (3.5, lower, 2.7, NET): "trial runs choose\nthe step's length;\ncheck on fresh text",
+        (3.5, lower, 2.7, NET): "the law of losses\ndecides; check\non fresh text",
     }
     for (x, y, width, colour), text in words.items():
         box(axes, x, y, width, HEIGHT, text, colour)
