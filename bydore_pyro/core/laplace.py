@@ -266,8 +266,7 @@ def _fitted(runs: LawRuns, openness: Tensor, deviation: Tensor) -> Fitted:
     for index, (mean, sd) in ((1, SLOPE), (2, POWER)):
         evidence -= ((prior[:, 0, index] - mean) / sd).square() / 2
     shares = runs.amounts / runs.amounts.sum(1, keepdim=True)
-    if torch.allclose(shares, shares[:1]):  # one mixture says nothing of openness
-        evidence = torch.zeros_like(evidence)
+    evidence *= float(not torch.allclose(shares, shares[:1]))  # one mixture: nothing of openness
     evidence -= ((openness - math.log(runs.likeness)) / OPENED).square() / 2
     of_all = (prior[:, 0], scale[:, 0], evidence)
     return Fitted(modes, deviation, directions.mT, informed, variances, degrees, *of_all)
