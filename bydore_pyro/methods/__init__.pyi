@@ -1,5 +1,7 @@
 from .autoscale import fit_autoscale as fit_autoscale
 from .d_optimal import DOptimalConfig as DOptimalConfig
+from .d_optimal import d_optimal_design as d_optimal_design
+from .d_optimal import elastic_proposal as elastic_proposal
 from .d_optimal import fit_d_optimal as fit_d_optimal
 from .doremi import fit_doremi as fit_doremi
 from .doremi import raised_weights as raised_weights
@@ -17,3 +19,4 @@ from .mde import fit_mde as fit_mde
 from .mixmin import fit_mixmin as fit_mixmin
 from .regmix import RegMixConfig as RegMixConfig
 from .regmix import fit_regmix as fit_regmix
+from .regmix import sample_mixtures as sample_mixtures

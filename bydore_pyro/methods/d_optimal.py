@@ -21,8 +21,9 @@ from bydore_pyro.methods.fit import Fit
 from bydore_pyro.tables import Details
 from bydore_pyro.utils import Checked, option
 
-__all__ = ["DOptimalConfig", "design_features", "elastic_losses", "elastic_optimum",
-           "fit_d_optimal", "fit_elastic", "greedy_design"]  # fmt: skip
+__all__ = ["DOptimalConfig", "d_optimal_design", "design_features", "elastic_losses",
+           "elastic_optimum", "elastic_proposal", "fit_d_optimal", "fit_elastic",
+           "greedy_design"]  # fmt: skip
 
 # The authors': prior precision of the linear model; fits of the law from random starts.
 RIDGE, STARTS, SHRINKAGE = 1e-3, 8, 1e-4
@@ -146,23 +147,38 @@ def elastic_optimum(parameters: np.ndarray, epochs: np.ndarray, start: np.ndarra
 def fit_d_optimal(problem: Problem, config: DOptimalConfig) -> Fit:
     """Trains proxies on a D-optimal design of mixtures, and returns the optimum of the law.
 
-    The pool is even over the simplex, by Sobol's sequence, as the authors'.
-
     Raises:
         DataError: When the budget does not reach.
         NonFiniteError: When a loss is NaN or infinite.
     """
     steps = problem.steps_for("d_optimal", config.d_optimal_runs)
-    sequence = stats.qmc.Sobol(len(problem.names), rng=problem.seed).random_base2(POOL)
-    pool = -np.log(np.clip(sequence, 1e-9, 1 - 1e-9))
-    pool /= pool.sum(1, keepdims=True)
-    drawn = pool[greedy_design(design_features(pool), config.d_optimal_runs)]
+    drawn = d_optimal_design(len(problem.names), config.d_optimal_runs, problem.seed)
     runs = train_mixtures(problem, drawn, steps, "d_optimal: proxies")
     losses = np.array([run.target_loss(problem.target) for run in runs])
     tokens = problem.run_tokens or steps * problem.batch_tokens
     epochs = tokens / np.array([problem.corpus.size(name) for name in problem.names], float)
-    law = fit_elastic(drawn, losses, epochs, problem.seed)
-    best = pool[elastic_losses(law, pool, epochs)[0].argmin()]
-    weights = elastic_optimum(law, epochs, best)
+    weights = elastic_proposal(drawn, losses, epochs, problem.seed)
     details = Details(steps=steps, runs=len(drawn))
     return Fit(mixture=problem.mixture(weights), details=details)
+
+
+def d_optimal_design(domains: int, count: int, seed: int) -> np.ndarray:
+    """Returns a design of mixtures ``(count, K)``; a larger one begins with the smaller ones."""
+    pool = _pool(domains, seed)
+    return pool[greedy_design(design_features(pool), count)]
+
+
+def elastic_proposal(
+    weights: np.ndarray, losses: np.ndarray, epochs: np.ndarray, seed: int
+) -> np.ndarray:
+    """Returns the mixture ``(K,)`` of least loss by the law fitted to runs, as `fit_elastic`."""
+    law, pool = fit_elastic(weights, losses, epochs, seed), _pool(weights.shape[1], seed)
+    return elastic_optimum(law, epochs, pool[elastic_losses(law, pool, epochs)[0].argmin()])
+
+
+def _pool(domains: int, seed: int) -> np.ndarray:
+    """Returns mixtures ``(2^POOL, K)``, even over the simplex, by Sobol's sequence, as the
+    authors'."""
+    sequence = stats.qmc.Sobol(domains, rng=seed).random_base2(POOL)
+    pool = -np.log(np.clip(sequence, 1e-9, 1 - 1e-9))
+    return pool / pool.sum(1, keepdims=True)
