@@ -20,7 +20,7 @@ from bydore_pyro.data.store import open_store
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = ["plants", "compare", "live", "assumptions", "convergence", "calibration"]
-OTHERS = ["reuse_guide", "regmix_pile", "law", "decisions", "drift", "tables"]
+OTHERS = ["reuse_guide", "regmix_pile", "law", "decisions", "drift", "tables", "few_runs"]
 ALL_OF_THEM = "study"
 
 

@@ -26,17 +26,6 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "figures"
 RESULTS = FIGURES / "results"
-# What a file of results lacks, since when, and why.
-LACKING = {
-    **dict.fromkeys(
-        ("corpus/pile_cc_with.json", "corpus/pile_cc_without.json"),
-        (
-            {"config", "cost", "seed", "versions", "commit"},
-            "2026-11-22: of these runs only mixtures and tables were kept; docs/results.md has the "
-            "command and the commit",
-        ),
-    ),
-}
 SCRIPTS = sorted(p.stem for p in FIGURES.glob("*.py") if p.stem != "study_figure")
 
 
@@ -163,18 +152,15 @@ def origin(path: Path) -> dict[str, Any]:
 def test_results_carry_config_seed_versions_commit_and_cost() -> None:
     for path in RESULTS.rglob("*.json"):
         content = origin(path)
-        lacking, why = LACKING.get(path.relative_to(RESULTS).as_posix(), (set(), ""))
-        assert bool(re.match(r"2026-\d\d-\d\d: .", why)) == bool(lacking), path
         for found in content.get("runs", {"": content}).values():  # one file may hold several runs
-            assert {"config", "cost", "seed", "versions", "commit"} - set(found) == lacking, path
-            if not lacking:
-                assert found["config"], found["versions"]
-                assert found["seed"] == found["config"].get("run", {}).get("seed", 0), path
-                cost = found["cost"]
-                assert cost["seconds"] > 0
-                for unit in ("tokens", "flops", "seconds"):
-                    total = sum(part[unit] for part in cost["parts"].values())
-                    assert cost[unit] == pytest.approx(total, rel=1e-4), path
+            assert {"config", "cost", "seed", "versions", "commit"} <= set(found), path
+            assert found["config"], found["versions"]
+            assert found["seed"] == found["config"].get("run", {}).get("seed", 0), path
+            cost = found["cost"]
+            assert cost["seconds"] > 0
+            for unit in ("tokens", "flops", "seconds"):
+                total = sum(part[unit] for part in cost["parts"].values())
+                assert cost[unit] == pytest.approx(total, rel=1e-4), path
 
 
 def test_results_name_commits_of_this_history() -> None:

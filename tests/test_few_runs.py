@@ -1,0 +1,64 @@
+"""The experiment on few finished runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from planted_laws import planted_losses
+from processes import Run
+from torch import as_tensor, full
+
+from bydore_pyro.methods import d_optimal_design
+from bydore_pyro.mixture import Mixture
+
+CROSS = full((4, 4), 0.3).double()
+
+
+@pytest.fixture
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "experiments")
+    import few_runs
+
+    return few_runs
+
+
+def test_a_larger_design_begins_with_a_smaller_one() -> None:
+    np.testing.assert_array_equal(d_optimal_design(5, 12, 0)[:4], d_optimal_design(5, 4, 0))
+
+
+def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs(few_runs: Any) -> None:
+    """Least squares are linear in the losses; the process finds what no run was."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), 10)
+    losses = planted_losses(as_tensor(weights), CROSS).numpy()
+    names = ("a", "b", "c", "d")
+    problem: Any = SimpleNamespace(
+        token_shares=np.full(4, 0.25),
+        mixture=lambda w: Mixture(names=names, weights=tuple(w.tolist())),
+    )
+    runs, target = few_runs.Runs(weights=weights, losses=losses), np.array([0.5, 0.3, 0.2, 0.0])
+    lines = [few_runs.by_regression("linear", each, problem, runs, target) for each in (0, 1)]
+    np.testing.assert_allclose(*lines, atol=1e-9)
+    found = few_runs.by_regression("gaussian_process", True, problem, runs, target)
+    found = planted_losses(as_tensor(found[None]), CROSS)[0].numpy() @ target
+    assert found < (losses @ target).min()
+
+
+def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
+    few = ("--domains", "python", "licences", "docstrings")
+    run = tmp_path / "run"
+    done = run_here("few_runs", "--smoke", "--out", str(run), "--cache", str(cache), *few)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((run / "results.json").read_text())
+    ((counts,), mixtures) = (found["losses"].values(), found["mixtures"])
+    assert {*counts["4"]} == {name.split("/")[2] for name in mixtures}
+    assert all(sum(weights.values()) == pytest.approx(1, abs=1e-5) for weights in mixtures.values())
+    again = run_here("few_runs", "--resume", str(run))
+    assert again.returncode == 0, again.stderr
+    assert "training loss" not in again.stderr
+    refused = run_here("few_runs", "--smoke", "--questions", "docstrings withheld")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
