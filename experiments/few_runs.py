@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from common import fresh_models, leave, markdown, run_main
 from decisions import JUDGED, QUESTIONS, shares_of
+from torch import Tensor
 
 from bydore_pyro.core import Goal, best_mixture, fit_law
 from bydore_pyro.measure import Problem, train_mixtures
@@ -40,7 +41,7 @@ from bydore_pyro.tables import Kind, TrustRegion, fit_regression, proposed
 from bydore_pyro.utils import Checked, RunFolder, option
 
 ABOUT = """Fit every regression to 4, 8, 16 and 32 finished proxies, and train fresh models on what
-each of them proposes. The law takes one search at equal weights for its first run."""
+each of them proposes. The law also knows the gradients of a search at equal weights."""
 LAW, DESIGN = "law", "d_optimal"
 # Of RegMix's runs: on the target's own loss, or one regression a domain.
 REGRESSIONS: dict[str, tuple[Kind, bool]] = {
@@ -96,18 +97,12 @@ def trained(problem: Problem, weights: np.ndarray, label: str) -> Runs:
     return Runs(weights=weights, losses=np.array([[r[n] for n in problem.names] for r in read]))
 
 
-def by_law(path: Path, problem: Problem, runs: Runs, target: np.ndarray) -> np.ndarray:
-    """Returns what the law proposes from a search's run, read on its way, and further runs."""
-    found = ask(path, AskConfig(validation=["all"]), GoalConfig(), path / "trials").answer
-    assert found.forecast is not None
-    known, tokens = found.forecast.known, problem.steps * problem.batch_tokens
-    law = fit_law(
-        torch.cat([known.tokens, torch.as_tensor(tokens * runs.weights)]),
-        torch.cat([known.losses, torch.as_tensor(runs.losses)]),
-        known.transfer,
-    )
-    composition = torch.as_tensor(target)[None]
-    return best_mixture(law.draws(400, 0), Goal(composition=composition)).weights.numpy()
+def by_law(transfer: Tensor, problem: Problem, runs: Runs, target: np.ndarray) -> np.ndarray:
+    """Returns what the law proposes, given what gradients say of the transfer ``(K, K)``."""
+    tokens = problem.steps * problem.batch_tokens * runs.weights
+    law = fit_law(torch.as_tensor(tokens), torch.as_tensor(runs.losses), transfer)
+    goal = Goal(composition=torch.as_tensor(target)[None])
+    return best_mixture(law.draws(400, 0), goal).weights.numpy()
 
 
 def by_regression(kind: Kind, each: bool, problem: Problem, runs: Runs, target: np.ndarray) -> Any:
@@ -122,13 +117,13 @@ def by_regression(kind: Kind, each: bool, problem: Problem, runs: Runs, target: 
 
 
 def proposals(
-    path: Path, problem: Problem, designs: Mapping[str, Runs], count: int, target: np.ndarray
+    transfer: Tensor, problem: Problem, designs: Mapping[str, Runs], count: int, target: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Returns what each method proposes for a target ``(K,)`` from so many runs."""
     random, design = (designs[name].first(count) for name in ("random", DESIGN))
     tokens = problem.steps * problem.batch_tokens
     epochs = tokens / np.array([problem.corpus.size(name) for name in problem.names], float)
-    found = {LAW: by_law(path, problem, random.first(count - 1), target)}
+    found = {LAW: by_law(transfer, problem, random, target)}
     for name, (kind, each) in REGRESSIONS.items():
         found[name] = by_regression(kind, each, problem, random, target)
     losses = design.losses @ target
@@ -173,6 +168,8 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
         DESIGN: d_optimal_design(len(problem.names), most, problem.seed),
     }
     designs = {name: trained(problem, weights, name) for name, weights in drawn.items()}
+    answer = ask(path, AskConfig(validation=["all"]), GoalConfig(), path / "trials").answer
+    transfer = answer.evidence[0].gram
     targets = {
         name: shares_of(name, dict.fromkeys(problem.names, 1.0)) for name in config.questions
     }
@@ -180,7 +177,7 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
     for name, shares in targets.items():
         target = np.array([shares.get(one, 0.0) for one in problem.names])
         for count in config.counts:
-            found = proposals(path, problem, designs, count, target)
+            found = proposals(transfer, problem, designs, count, target)
             for method, weights in found.items():
                 kept = dict(zip(problem.names, np.round(weights, 6).tolist(), strict=True))
                 mixtures[f"{name}/{count}/{method}"] = kept
