@@ -205,7 +205,9 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     smaller = None
     if asked.scale_up is not None:
         given = (asked.maximize or [], asked.minimize or [])
-        smaller = directed(read_runs(Path(asked.scale_up)), metrics, *given)[0]
+        smaller, lines = directed(read_runs(Path(asked.scale_up)), metrics, *given)
+        for line in lines:
+            tell(f"--scale_up: {line}")
     tokens = domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"

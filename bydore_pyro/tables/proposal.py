@@ -63,7 +63,10 @@ class TrustRegion:
     def far(self, mixture: np.ndarray) -> bool:
         """Whether a mixture ``(K,)`` lies outside."""
         outside = self.nearest(mixture[None])[1][0] > self.reach * (1 + 1e-6) + 1e-9
-        return bool(outside or (mixture > self.most * (1 + 1e-6) + 1e-9).any())
+        return bool(outside or self._above(mixture))
+
+    def _above(self, mixture: np.ndarray) -> bool:
+        return bool((mixture > self.most * (1 + 1e-6) + 1e-9).any())
 
     def moved_in(self, mixtures: np.ndarray) -> np.ndarray:
         """Caps the mixtures ``(S, K)`` at 1.25 times the runs' shares, and moves those that lie
@@ -90,6 +93,8 @@ class TrustRegion:
         )
         if far:
             words += ": nothing like this mixture was run, so its predicted loss was never checked."
+            if self._above(mixture):
+                words += f" A weight is above {BEYOND:g} times the largest of a run."
         elif held:
             words += (
                 ": the proposal was kept within this distance, because nothing beyond it was run."

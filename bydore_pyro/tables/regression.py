@@ -28,7 +28,8 @@ from bydore_pyro.tables.log_linear import fit_log_linear
 from bydore_pyro.utils import DataError, require
 
 __all__ = ["FEWEST_FOR_LAW", "LIGHTGBM", "REACH", "TREES", "Choice", "Either", "Kind",
-           "PointRegression", "Regression", "fit_regression", "interval_of_run"]  # fmt: skip
+           "PointRegression", "Regression", "check_runs_differ", "fit_regression",
+           "interval_of_run"]  # fmt: skip
 
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]
@@ -204,19 +205,15 @@ def fit_regression(
         worth: For the law: what smaller models say of the transfer ``(T, K)``, see `worth_of`.
 
     Raises:
-        DataError: When there are too few runs, all are on one mixture, a target's losses are equal
-            but for rounding, or the library that fits is not installed.
+        DataError: When there are too few runs, `check_runs_differ` raises it, or the library that
+            fits is not installed.
     """
     losses = losses.reshape(len(losses), -1)
     for_law = FEWEST_FOR_LAW if worth is None else FEWEST_SCALED_UP
     fewest = {"lightgbm": 2 * MIN_RUNS_IN_LEAF, "law": for_law}.get(kind, 2)
     if len(losses) < fewest:
         raise DataError(f"Expected at least {fewest} runs for {kind}, found {len(losses)}")
-    if not np.ptp(weights, axis=0).max() > ROUNDED:
-        raise DataError(f"Expected runs on different mixtures, found one in all {len(losses)} runs")
-    for column in losses.T:
-        if not np.ptp(column) > ROUNDED * np.abs(column).max():
-            raise DataError(f"Expected runs that differ in loss, found {column[0]:g} in all")
+    check_runs_differ(weights, losses)
     models: tuple[PointRegression | GaussianProcess | Either, ...]
     if kind == "law":
         models = _by_law(weights, losses, [-1] * losses.shape[1] if own is None else own, worth)
@@ -227,6 +224,21 @@ def fit_regression(
     return Regression(
         models=models, shares=tuple(shares), width=1.0 if doubt else None, least=least
     )
+
+
+def check_runs_differ(weights: np.ndarray, losses: np.ndarray, runs: str = "runs") -> None:
+    """Refuses runs, in words `runs`, that no regression tells apart.
+
+    Raises:
+        DataError: When all are on one mixture ``(N, K)``, or alike in a loss ``(N, T)``.
+    """
+    if not np.ptp(weights, axis=0).max() > ROUNDED:
+        raise DataError(
+            f"Expected {runs} on different mixtures, found one in all {len(losses)} runs"
+        )
+    for column in losses.T:
+        if not np.ptp(column) > ROUNDED * np.abs(column).max():
+            raise DataError(f"Expected {runs} that differ in loss, found {column[0]:g} in all")
 
 
 def _by_law(

@@ -20,6 +20,7 @@ from bydore_pyro.tables.regression import (
     Choice,
     Kind,
     Regression,
+    check_runs_differ,
     fit_regression,
     interval_of_run,
 )
@@ -27,6 +28,8 @@ from bydore_pyro.tables.tables import RunsTable, read_mixtures
 from bydore_pyro.utils import Checked, DataError, option, tell
 
 __all__ = ["RegressionConfig", "fit_table_of_runs", "prior_of"]
+
+UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +136,8 @@ def fit_table_of_runs(
             kl=config.regmix_kl,
         )
         bar.update()
+    if len({*runs[3]}) == 1:  # nobody has weighted them
+        mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *_unlike(names, losses)))
     found = Details(
         runs=count,
         regression=kind,
@@ -162,8 +167,12 @@ def _worth(
     if lacking := [name for name in names if name not in smaller.targets]:
         raise DataError(f"Expected the metric '{lacking[0]}' in --scale_up, found none")
     places = [smaller.domains.index(name) for name in table.domains]
+    weights = smaller.weights[:, places]
     losses = np.stack([smaller.losses_of(name) for name in names], 1)
-    return worth_of(smaller.weights[:, places], losses, own)
+    check_runs_differ(weights, losses, "runs in --scale_up")
+    if np.array_equal(losses, np.stack([table.losses_of(name) for name in names], 1)):
+        raise DataError("Expected a smaller model's runs in --scale_up, found the losses of --runs")
+    return worth_of(weights, losses, own)
 
 
 def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
@@ -173,6 +182,8 @@ def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
         DataError: When none does.
     """
     flat = {n: v[0] for n in metrics if np.ptp(v := table.losses_of(n)) <= 1e-12 * np.abs(v).max()}
+    if len(table.runs) < 2:
+        raise DataError("Expected runs on several mixtures, found one run")
     if len(flat) == len(metrics):
         raise DataError(
             f"Expected runs that differ in loss, found {next(iter(flat.values())):g} in all"
@@ -180,6 +191,19 @@ def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
     for name, value in flat.items():
         tell(f"left out, as all runs have {value:g}: {name}")
     return [name for name in metrics if name not in flat]
+
+
+def _unlike(names: Sequence[str], losses: np.ndarray) -> tuple[str, ...]:
+    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone."""
+    spread = losses.std(0)
+    most, least = int(spread.argmax()), int(spread.argmin())
+    if spread[most] < UNLIKE * spread[least]:
+        return ()
+    return (
+        f"Are the metrics in one unit? Between runs '{names[most]}' differs "
+        f"{spread[most] / spread[least]:.0f} times as much as '{names[least]}', and decides alone; "
+        "NAME=WEIGHT sets what each counts.",
+    )
 
 
 def _each_metric(

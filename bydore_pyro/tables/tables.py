@@ -28,9 +28,7 @@ from bydore_pyro.utils import DataError, listed, one_line
 if TYPE_CHECKING:
     import pandas
 
-__all__ = [
-    *("ALL", "RunsTable", "directed", "metric_shares", "read_mixtures", "read_runs"),
-]
+__all__ = ["ALL", "RunsTable", "directed", "metric_shares", "read_mixtures", "read_runs"]
 
 ALL = "all"  # every metric of the table
 KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
@@ -251,6 +249,7 @@ def _read(path: Path) -> pandas.DataFrame:
     except (OSError, ValueError) as error:  # ParserError, UnicodeDecodeError and more
         raise DataError(f"Expected a CSV file in UTF-8, found {path}: {one_line(error)}") from error
     columns = frame.iloc[0].str.strip()
+    columns = columns.where(~columns.str.lower().isin(ALIKE), columns.str.lower())
     _once([name for name in columns if name], path, "column")
     frame = frame.iloc[1:].set_axis(columns, axis=1)
     key = next((key for key in KEYS if key in frame.columns), None)
@@ -259,7 +258,9 @@ def _read(path: Path) -> pandas.DataFrame:
         raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {found}")
     frame.index = pandas.Index(frame[key].str.strip())
     for name in frame.columns.intersection(ALIKE):
-        values = sorted({*frame[name].str.strip()})
+        cells = frame[name].str.strip()
+        numbers = pandas.to_numeric(cells, errors="coerce").astype(object)
+        values = sorted(cells[~numbers.fillna(cells).duplicated()])  # 1e9 is 1000000000
         if len(values) > 1:
             raise DataError(
                 f"Expected runs with one '{name}' in {path}, found {listed(values, 3)}: losses of "
@@ -308,7 +309,7 @@ def _numbers(
     import pandas
 
     values = frame[names].apply(pandas.to_numeric, errors="coerce").to_numpy(float, copy=True)
-    wrong = ~np.isfinite(values)
+    wrong = ~(np.abs(values) < 1e100)  # a run that diverged so far would hide all others
     if missing:
         values[wrong] = np.nan
         absent = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))

@@ -58,6 +58,7 @@ def test_the_trust_region_is_that_of_brute_force() -> None:
     assert isinstance(told, Distance)
     assert (told.far, told.held) == (True, False)
     assert "nothing like this mixture was run" in told.words
+    assert "A weight is above 1.25 times the largest of a run." in told.words
     assert "mixtures like this one were run" in region.described(runs[3]).words
     assert region.described(region.moved_in(vertex[None])[0]).held
 

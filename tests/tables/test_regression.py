@@ -21,6 +21,7 @@ from bydore_pyro.tables.regression import (
     Either,
     PointRegression,
     Regression,
+    check_runs_differ,
     fit_regression,
     interval_of_run,
 )
@@ -62,6 +63,8 @@ def test_bad_runs_are_refused(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     for rounding in (0, 1e-15):
         with pytest.raises(DataError, match="runs that differ in loss, found 3 in all"):
             fit_regression(kind, weights, 3 + rounding * np.arange(50))
+    with pytest.raises(DataError, match="Expected small runs on different mixtures"):
+        check_runs_differ(weights * 0, losses[:, None], "small runs")
 
     def fail(name: str) -> None:
         raise ImportError(f"No module named '{name}'")

@@ -38,8 +38,23 @@ def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
         fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, linear)
     with pytest.raises(DataError, match=r"at least 6 runs for law, found 5"):
         fit_table_of_runs(table_of(5), {"t": 1.0}, PRIOR, config)
+    with pytest.raises(DataError, match="found one run"):
+        fit_table_of_runs(table_of(1), {"t": 1.0}, PRIOR, config)
     with pytest.raises(DataError, match=r"nowhere\.csv"):
         fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, config, predict=Path("nowhere.csv"))
+
+
+def test_a_metric_in_another_unit_is_noted() -> None:
+    table, config = table_of(8), RegressionConfig(regmix_draws=500, regmix_regression="linear")
+    both = dataclasses.replace(table, targets=("t", "u"), losses=table.losses * [1, 100])
+    notes = [
+        fit_table_of_runs(both, shares, PRIOR, config)[0].notes
+        for shares in ({"t": 0.5, "u": 0.5}, {"t": 0.6, "u": 0.4})
+    ]
+    assert ["'u' differs 100 times as much as 't'" in " ".join(one) for one in notes] == [
+        True,
+        False,
+    ]
 
 
 def test_what_smaller_runs_say_of_domains_ranks_better_than_four_runs_alone() -> None:
@@ -69,10 +84,20 @@ def test_runs_of_a_smaller_model_are_of_the_same_domains_and_metrics() -> None:
         "found 'd' in one table only": dataclasses.replace(small, domains=("a", "b", "c", "e")),
         "in --scale_up, found none": dataclasses.replace(small, targets=("u",)),
         "at least 6 runs in --scale_up, found 5": table_of(5),
+        "runs in --scale_up that differ in loss": dataclasses.replace(
+            small, losses=np.ones_like(small.losses)
+        ),
+        "runs in --scale_up on different mixtures": dataclasses.replace(
+            small, weights=np.full_like(small.weights, 0.25)
+        ),
     }
     for message, one in bad.items():
         with pytest.raises(DataError, match=message):
             fit_table_of_runs(few, {"t": 1.0}, PRIOR, config, smaller=one)
+    with pytest.raises(
+        DataError, match="a smaller model's runs in --scale_up, found the losses of"
+    ):
+        fit_table_of_runs(small, {"t": 1.0}, PRIOR, config, smaller=small)
     linear = RegressionConfig(regmix_draws=500, regmix_regression="linear")
     with pytest.raises(DataError, match="Expected the law of losses with --scale_up, found linear"):
         fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, linear, smaller=small)

@@ -180,13 +180,13 @@ def test_what_lies_in_the_folder(
 
 
 def test_runs_of_other_lengths_or_tokenizers_do_not_compare(tmp_path: Path) -> None:
-    """What all runs share is neither a weight nor a target."""
+    """What all runs share is neither a weight nor a target, however it is written."""
     ratios = "run,tokenizer,x,y\na,gpt2,0.5,0.5\nb,gpt2,0.25,0.75\n"
-    metrics = "run,tokens,loss\na,1e9,1\nb,1e9,2\n"
+    metrics = "run,Tokens,loss\na,1000000000,1\nb,1e9,2\n"
     table = read_runs(write(tmp_path, ratios=ratios, metrics=metrics))
     assert (table.domains, table.targets) == (("x", "y"), ("loss",))
     write(tmp_path, metrics=metrics.replace("b,1e9", "b,2e9"))
-    with pytest.raises(DataError, match=r"one 'tokens' in .*, found 1e9, 2e9: losses of diff"):
+    with pytest.raises(DataError, match=r"one 'tokens' in .*, found 1000000000, 2e9: loss"):
         read_runs(tmp_path)
     write(tmp_path, ratios=ratios.replace("b,gpt2", "b,other"))
     with pytest.raises(DataError, match=r"one 'tokenizer' in .*ratios.csv, found gpt2, other"):
