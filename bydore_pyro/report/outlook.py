@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 SURE, UNSURE = 0.9, 0.5  # probabilities
+SAME = 5e-4  # nats per token, below which a difference is shown as 0.000
 FEW_NAMES = 5
 NONE: Mapping[str, float] = MappingProxyType({})
 COLUMNS = 5  # of panels
@@ -131,6 +132,9 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
             f"{apart.high:+.3f}. {guess}"
         ).rstrip()
         level: Level = "careful" if guess else LEVELS[answer]
+        if max(abs(one.loss) for one in differences.values()) < SAME:
+            level, answer = "careful", f"No, it is as {other}"
+            figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
         found.append(Verdict(level, f"Is it better than {other}?", answer, figures))
     if outlook.none_worse is not None:
         question, held = "Is no target worse than under the baseline?", percent(outlook.none_worse)

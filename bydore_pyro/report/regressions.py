@@ -9,7 +9,8 @@ from bydore_pyro.tables import Regressed
 
 __all__ = ["regression_tables", "regression_verdicts"]
 
-RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
+# Rank correlation of left-out runs, x 100, from which a regression is believed; below, roughly.
+RANKS, ROUGHLY = 80.0, 50.0
 HELD = percent(HDI_PROBABILITY)  # by an interval
 MOST_GIVEN = 20  # given mixtures in a table; the file holds all
 
@@ -44,9 +45,10 @@ def _regression(record: RunRecord) -> Verdict | None:
     )
     held = f"{percent(one.coverage)} in their {HELD} intervals"
     figures += "." if one.coverage is None else f", {held}."
-    ranks = one.spearman_x100 >= RANKS
-    return Verdict("good" if ranks else "careful", "Does it predict runs that it has not seen?",
-                   "It ranks them" if ranks else "Roughly", figures)  # fmt: skip
+    verdict: tuple[Level, str] = ("good", "It ranks them")
+    if one.spearman_x100 < RANKS:
+        verdict = ("careful", "Roughly") if one.spearman_x100 >= ROUGHLY else ("bad", "No")
+    return Verdict(verdict[0], "Does it predict runs that it has not seen?", verdict[1], figures)
 
 
 def _distance(record: RunRecord) -> Verdict | None:

@@ -109,6 +109,16 @@ def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> Non
     assert "a question without it" not in alone.figures
 
 
+def test_an_answer_that_is_the_baseline_is_called_so() -> None:
+    content = outlook_of()
+    for one in content["differences"]["natural"].values():
+        one |= {"loss": -1e-5, "better": 0.52}
+    verdicts = outlook_verdicts(TypeAdapter(Outlook).validate_python(content))
+    answers = {one.question: one.answer for one in verdicts}
+    assert answers["Is it better than natural?"] == "No, it is as natural"
+    assert answers["Is it better than uniform?"] != "No, it is as uniform"
+
+
 def test_no_target_worse_has_its_probability() -> None:
     *_, told = outlook_verdicts(planted(none_worse=0.93))
     assert told.heading == "Is no target worse than under the baseline? With probability 93 %."

@@ -72,7 +72,7 @@ def test_intervals_are_held_against_the_prior() -> None:
     assert compared_with(fitted(prior=None))[1] == "the uniform share 0.500"
 
 
-@pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (40.0, "careful")])
+@pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (60.0, "careful"), (40.0, "bad")])
 def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> None:
     row = {"spearman_x100": rank, "rmse": 0.1, "coverage": 0.94}
     record = fitted(regression="linear", regressions={"linear": row})
