@@ -86,8 +86,12 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
         _check_tokenizer(Path(options.run.checkpoint), corpus)
+    new: set[str] = set()
     for path in map(Path, added):
         store = open_store(path)
+        if twice := sorted(new & {*store.names}):
+            raise DataError(f"Expected every added domain once, found '{twice[0]}' again in {path}")
+        new.update(store.names)
         corpus = joined_stores(corpus, store)
         if options.run.domains is not None:
             names = list(dict.fromkeys([*options.run.domains, *store.names]))
@@ -285,9 +289,10 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
     """Returns the largest weights that `at_most` and `max_epochs` allow, None without these.
 
     Raises:
-        DataError: When the domains hold too little text for a run within them.
+        DataError: When the domains hold too little text for a run within them, or one for what
+            `at_least` asks.
     """
-    epochs, (_, given) = options.run.max_epochs, bounds_of(options.goal, domains)
+    epochs, (least, given) = options.run.max_epochs, bounds_of(options.goal, domains)
     if epochs is None and not given:
         return None
     most = dict.fromkeys(domains.names, 1.0) | given
@@ -296,6 +301,12 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
         text = domains.most_weights(epochs, tokens)
         left = {name: max(0.0, text[name] - count / tokens) for name, count in read.items()}
         most = {name: min(most[name], left[name]) for name in domains.names}
+        for name, share in least.items():
+            if share > most[name]:
+                raise DataError(
+                    f"Expected --at_least within --max_epochs, found {name}={share:g} where "
+                    f"{epochs:g} epochs are {most[name]:.3g} of the run"
+                )
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
 

@@ -93,11 +93,13 @@ def bounds_of(config: GoalConfig, domains: Domains) -> tuple[dict[str, float], d
                 f"Expected --at_least up to --at_most, found {least[name]:g} and {most[name]:g} "
                 f"of '{name}'"
             )
-    room = sum(most.get(name, 1.0) for name in domains.names)
-    if sum(least.values()) > 1 or room < 1:
+    needed, room = (  # exact sums: .05 + .55 + .3 + .1 is 1
+        math.fsum(least.values()), math.fsum(most.get(name, 1.0) for name in domains.names)
+    )  # fmt: skip
+    if needed > 1 or room < 1:
         raise DataError(
             "Expected --at_least to sum to at most 1 and --at_most to at least 1, found "
-            f"{sum(least.values()):g} and {room:g}"
+            f"{needed:g} and {room:g}"
         )
     return least, most
 

@@ -76,6 +76,14 @@ def test_a_run_knows_how_often_text_is_read(store: Path, tmp_path: Path) -> None
     assert run_of(options(store), domains) is None
 
 
+def test_bounds_beyond_the_text_and_domains_added_twice_are_refused(store: Path) -> None:
+    asked = options(store, "--max_epochs", "1", "--target_tokens", "1e5", "--at_least", "a=.9")
+    with pytest.raises(DataError, match=r"within --max_epochs, found a=0\.9 where 1 epochs are 0"):
+        load_domains(asked)
+    with pytest.raises(DataError, match="every added domain once, found 'a' again in"):
+        load_domains(options(store), [str(store), str(store)])
+
+
 def test_a_cap_that_rests_on_an_estimate_says_so(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,8 @@ def test_bounds_are_shares_by_name(three: Domains) -> None:
     goal = GoalConfig(at_least=["a=0.1", "b=0"], at_most=["c=0.5"])
     assert bounds_of(goal, three) == ({"a": 0.1, "b": 0.0}, {"c": 0.5})
     assert bounds_of(GoalConfig(), three) == ({}, {})
+    room = GoalConfig(at_most=["a=.2", "b=.7", "c=.1"])  # .9999999999999999 as floating point adds
+    assert bounds_of(room, three)[1] == {"a": 0.2, "b": 0.7, "c": 0.1}
 
 
 def test_a_tolerance_that_nothing_asks_for_is_told() -> None:
