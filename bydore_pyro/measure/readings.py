@@ -68,19 +68,17 @@ def readings_text(readings: Sequence[Reading]) -> str:
 
 
 def read_readings(folder: Path) -> tuple[Reading, ...]:
-    """Reads the table of a run; empty where there is none.
+    """Reads the table of a run.
 
     Raises:
-        DataError: When it was changed or is damaged.
+        DataError: When it is gone, was changed or is damaged.
     """
     path = folder / READINGS
-    if not path.exists():
-        return ()
     try:
         found = plain_json(path.read_text(encoding="utf-8"))
         sound = found.pop("sha256") == content_hash(found)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         sound = False
     if not sound:
-        raise DataError(f"Expected the losses that a run has written, found others in {path}")
+        raise DataError(f"Expected the losses that a run has written, found none or others: {path}")
     return read_as(Table, path).readings

@@ -173,8 +173,8 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     require_finished(run)
     if not is_finished(run):
         raise RunFolderError(
-            f"Expected a finished search in {run}, found other weights in its mixture.json than "
-            "its metrics.json names"
+            f"Expected a finished search in {run}, found no sound metrics.json that names the "
+            "weights of its mixture.json"
         )
     record = read_as(Metrics, run / "metrics.json")
     if not record.measured:

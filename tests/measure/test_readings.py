@@ -60,7 +60,8 @@ def test_a_finished_proxy_is_read_on_the_same_text(corpus: TokenStore, tmp_path:
 
 
 def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read_readings(tmp_path) == ()
+    with pytest.raises(DataError, match=r"found none or others: .*losses\.json"):
+        read_readings(tmp_path)
     (tmp_path / READINGS).write_text(readings_text(ROWS))
     assert read_readings(tmp_path) == tuple(ROWS), "to the last bit"
 
@@ -77,5 +78,5 @@ def test_a_table_that_was_changed_is_refused(tmp_path: Path, damage: str) -> Non
         "without a hash": json.dumps(content),
     }
     (tmp_path / READINGS).write_text(changed[damage])
-    with pytest.raises(DataError, match=r"Expected the losses that a run has written, .*losses"):
+    with pytest.raises(DataError, match="Expected the losses that a run has written"):
         read_readings(tmp_path)
