@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data.kinds import is_row_file
-from bydore_pyro.data.names import check_name
+from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows
 from bydore_pyro.data.store import END, SIDES, TokenStore, check_needed, nothing_counted, sha256_of
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.utils import DataError, listed
 
-__all__ = ["cut_store", "joined_stores", "name_of_validation_file", "with_validation_file"]
+__all__ = [
+    *("cut_store", "joined_stores", "name_of_validation_file", "target_and_share"),
+    "with_validation_file",
+]
 
 
 def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
@@ -49,7 +52,15 @@ def name_of_validation_file(entry: str) -> str | None:
     It is the file's own up to the first dot, as for a file in a folder of domains.
     """
     path = Path(entry)
-    return path.name.split(".")[0] if is_row_file(path) else None
+    return domain_of(path.name.split(".")[0]) if is_row_file(path) else None
+
+
+def target_and_share(entry: str) -> tuple[str, str | None]:
+    """Splits NAME=SHARE; the share is None where there is none: a file's name may hold "=" too."""
+    if "=" not in entry or name_of_validation_file(entry):
+        return entry, None
+    name, _, share = entry.rpartition("=")
+    return name, share
 
 
 def with_validation_file(
@@ -68,7 +79,7 @@ def with_validation_file(
     Warns:
         UserWarning: When rows are copies of others.
     """
-    name = path.name.split(".")[0]
+    name = domain_of(path.name.split(".")[0])
     check_name(name)
     if name in store.names:
         raise DataError(

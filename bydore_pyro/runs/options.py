@@ -19,6 +19,7 @@ from bydore_pyro.data import (
     TokenizerConfig,
     is_remote,
     name_of_validation_file,
+    target_and_share,
 )
 from bydore_pyro.measure import MatchingConfig
 from bydore_pyro.mixture import PROXY_CONSTANT
@@ -209,10 +210,10 @@ class RunConfig(Checked):
                 "none"
             )
         for entry in given:
-            named, equals, share = entry.partition("=")
+            named, share = target_and_share(entry)
             name = name_of_validation_file(named) or named
             try:
-                value = float(share) if equals else 1.0
+                value = 1.0 if share is None else float(share)
                 if not math.isfinite(value):
                     raise ValueError
             except ValueError:
@@ -224,7 +225,7 @@ class RunConfig(Checked):
 
     def validation_files(self) -> dict[str, Path]:
         """Returns the files among the validation set, by the names of their domains."""
-        named = [entry.partition("=")[0] for entry in self.validation]
+        named = [target_and_share(entry)[0] for entry in self.validation]
         files = {name_of_validation_file(entry): Path(entry) for entry in named}
         return {name: path for name, path in files.items() if name is not None}
 
@@ -233,9 +234,9 @@ def targets_anywhere(validation: Sequence[str]) -> list[str]:
     """Returns a validation set whose files are found from any working directory."""
     target = []
     for entry in validation:
-        named, equals, share = entry.partition("=")
+        named, share = target_and_share(entry)
         path = absolute(named) if name_of_validation_file(named) else named
-        target.append(entry if "=" in path else f"{path}{equals}{share}")
+        target.append(path if share is None else f"{path}={share}")
     return target
 
 

@@ -25,6 +25,7 @@ from bydore_pyro.data.variants import (
     cut_store,
     joined_stores,
     name_of_validation_file,
+    target_and_share,
     with_validation_file,
 )
 from bydore_pyro.utils.errors import DataError
@@ -101,6 +102,10 @@ def test_copies_of_a_row_are_no_witnesses(corpus: TokenStore, tmp_path: Path) ->
 def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path) -> None:
     assert name_of_validation_file("some/exam.v1.jsonl.gz") == "exam"
     assert name_of_validation_file("birds") is None
+    assert name_of_validation_file("day=1/hour=2.jsonl") == "hour-2"
+    assert target_and_share("day=1/hour=2.jsonl") == ("day=1/hour=2.jsonl", None)
+    assert target_and_share("day=1/hour=2.jsonl=.5") == ("day=1/hour=2.jsonl", ".5")
+    assert target_and_share("birds=") == ("birds", "")
     rows = [{"text": text} for text in QUESTIONS]
     for path, message in (
         (

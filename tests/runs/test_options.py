@@ -83,10 +83,12 @@ def test_places_are_found_from_any_working_directory(
         assert parse("--baseline", baseline).resolved().goal.baseline == found
     monkeypatch.chdir(tmp_path / "x=y")
     (tmp_path / "x=y" / "t.jsonl").touch()
-    assert targets_anywhere(["t.jsonl"]) == ["t.jsonl"], "a share would be read out of the path"
-    assert absolute("t.jsonl") == f"{tmp_path}/x=y/t.jsonl"
+    whole = f"{tmp_path}/x=y/t.jsonl"
+    assert targets_anywhere(["t.jsonl", "t.jsonl=2"]) == [whole, f"{whole}=2"]
+    assert absolute("t.jsonl") == whole
     assert mixture_anywhere("natural") == "natural", "no folder of that name"
-    assert RunConfig(validation=["t.jsonl"]).anywhere().validation == ["t.jsonl"]
+    assert RunConfig(validation=[f"{whole}=2"]).validation_shares() == {"t": 2.0}
+    assert RunConfig(validation=[whole]).validation_files() == {"t": Path(whole)}
 
 
 def begun(folder: Path, name: str, **more: object) -> SearchOptions:
