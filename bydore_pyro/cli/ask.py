@@ -56,15 +56,11 @@ def _ask(run: Path, options: AskOptions) -> None:
     import time
 
     from bydore_pyro.answer import inference_data
-    from bydore_pyro.mixture import mixture_from
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import KNOWN, ask, plain
+    from bydore_pyro.runs import ask, plain
     from bydore_pyro.utils import RunFolder, tell
 
     options.goal.warn_of_idle()
-    for source in (options.ask.mixture, options.ask.against, options.goal.baseline):
-        if source is not None and source not in KNOWN:
-            mixture_from(source)  # refused before anything is measured
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
     asked = ask(run, options.ask, options.goal, folder.path)
     question = dataclasses.asdict(options.ask.anywhere())

@@ -256,8 +256,12 @@ def one_line_errors(name: str) -> Iterator[None]:
         SystemExit: With 2, the signal's exit code, or 141 when nobody reads the output.
     """
 
+    told = set()  # what is read twice is told once
+
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"{name}: warning: {one_line(message, None)}", file=sys.stderr)
+        if (line := one_line(message, None)) not in told:
+            told.add(line)
+            print(f"{name}: warning: {line}", file=sys.stderr)
 
     quiet_unless_main()
     with ending_when_asked() as deaf:
