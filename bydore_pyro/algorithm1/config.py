@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from bydore_pyro.proxy import Strategy
 from bydore_pyro.utils import Checked, option
 
-__all__ = ["LinearConfig"]
-
 GUIDE_DECAY = 0.3  # final step sizes of the guide, as a share of the initial ones
 
 

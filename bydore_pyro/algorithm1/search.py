@@ -29,8 +29,6 @@ from bydore_pyro.core import Parameters, finite_difference
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, check_finite, proxy_content, restore_proxy, schedule
 
-__all__ = ["LinearSearch", "StepRecord"]
-
 AVERAGE_FROM = 0.5  # share of the steps after which the result averages the posterior
 
 RUNNING = ("signals", "losses", "g", "g_spread")

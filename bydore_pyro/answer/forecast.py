@@ -22,17 +22,6 @@ from torch.nn.functional import pad
 from bydore_pyro.core import LawDraws, fit_law, law_losses, losses_of
 from bydore_pyro.utils import Number
 
-__all__ = [
-    "ALL",
-    "LEVEL",
-    "Curve",
-    "Difference",
-    "Expected",
-    "Forecast",
-    "RunLosses",
-    "forecast_of",
-]
-
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
 POINTS = 25  # of a curve

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.runs import AskConfig, GoalConfig
-from bydore_pyro.utils import (
-    Checked,
-    one_line_errors,
-    option,
-    parse_options,
-    with_subject,
-)
-
-__all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
+from bydore_pyro.utils import Checked, one_line_errors, option, parse_options, with_subject
 
 # What `--help` lists.
 COMMON = (
@@ -58,8 +50,8 @@ def _ask(run: Path, options: AskOptions) -> None:
     from bydore_pyro.answer import inference_data
     from bydore_pyro.mixture import mixture_from
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import KNOWN, ask, plain
-    from bydore_pyro.utils import RunFolder, tell
+    from bydore_pyro.runs import KNOWN, ask
+    from bydore_pyro.utils import RunFolder, plain, tell
 
     options.goal.warn_of_idle()
     for source in (options.ask.mixture, options.ask.against, options.goal.baseline):

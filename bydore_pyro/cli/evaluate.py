@@ -28,8 +28,6 @@ from bydore_pyro.utils import (
     with_subject,
 )
 
-__all__ = ["COMMON", "EvaluateOptions", "ScoresConfig", "evaluate_command"]
-
 # What `--help` lists.
 COMMON = ("tasks", "num_fewshot", "limit", "data_dir", "hub", "batch_size", "device", "out")
 

@@ -26,7 +26,6 @@ from bydore_pyro.runs import (
     load_domains,
     options_or_resumed,
     peak_memory_megabytes,
-    plain,
     problem_of,
     run_epochs,
     spent,
@@ -46,12 +45,11 @@ from bydore_pyro.utils import (
     RunFolder,
     one_line_errors,
     option,
+    plain,
     provenance,
     tell,
     warn_idle,
 )
-
-__all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
@@ -121,8 +119,7 @@ class FitConfig(Checked):
         "tell what a domain is worth for a metric. Few runs of the larger model are then enough.",
     )
     predict: str | None = option(
-        None,
-        "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals.",
+        None, "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals."
     )
     domain_tokens: str | None = option(
         None,
@@ -206,7 +203,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     if asked.scale_up is not None:
         given = (asked.maximize or [], asked.minimize or [])
         smaller = directed(read_runs(Path(asked.scale_up)), metrics, *given)[0]
-    tokens = domain_tokens(options, table)
+    tokens = _domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
     else:
@@ -214,7 +211,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
     mixture, details = fit_table_of_runs(
         *(table, metrics, prior, options.regmix),
-        caps=None if tokens is None else caps_of(options, tokens),
+        caps=None if tokens is None else _caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
         smaller=smaller,
@@ -244,7 +241,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     print(report_text(folder.path))
 
 
-def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
+def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     """Returns the tokens of the table's domains ``(K,)``, None where they are not named.
 
     Raises:
@@ -266,7 +263,7 @@ def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     return np.array([found[name] for name in table.domains])
 
 
-def caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
+def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
     """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
 
     Raises:

@@ -33,8 +33,6 @@ from bydore_pyro.utils import (
     visible,
 )
 
-__all__ = ["COMMON", "PrepareConfig", "prepare_command"]
-
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
     *("data", "out", "tokenizer", "vocabulary", "text_column", "domain_column"),

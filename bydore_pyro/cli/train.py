@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import Metrics, RunConfig, read_as
+from bydore_pyro.runs import Metrics, RunConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
@@ -18,6 +18,7 @@ from bydore_pyro.utils import (
     one_line_errors,
     option,
     parse_options,
+    read_as,
     resumed_options,
     resumed_run,
     tell,
@@ -26,8 +27,6 @@ from bydore_pyro.utils import (
 
 if TYPE_CHECKING:
     from bydore_pyro.data import TokenStore
-
-__all__ = ["COMMON", "TrainConfig", "TrainOptions", "train_command"]
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -77,8 +76,7 @@ class TrainConfig(Checked):
         "it may move to every domain of the store.",
     )
     validation: list[str] = option(
-        [],
-        "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl.",
+        [], "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl."
     )
     drop_copies: bool = option(
         False, "With --live: leave out documents of the target that stand in the training text too."
@@ -125,12 +123,7 @@ def train_command(arguments: Sequence[str]) -> None:
     else:
         about = train_command.__doc__ or ""
         options = parse_options(
-            arguments,
-            "bydore train",
-            about,
-            TrainOptions,
-            smoke=SMOKE,
-            common=COMMON,
+            arguments, "bydore train", about, TrainOptions, smoke=SMOKE, common=COMMON
         )
         options = replace(options, train=_settled(options.train))
     _train(options, resume)

@@ -15,8 +15,6 @@ from bydore_pyro.data.store import TokenStore, check_needed
 from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils import DataError, listed
 
-__all__ = ["Domains", "Permutation", "SequenceStream", "held_out_stream", "kept_aside"]
-
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
 #: Reads tokens by calling what it is given, and checks them.

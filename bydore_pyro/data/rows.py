@@ -21,16 +21,6 @@ from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
 from bydore_pyro.utils import DataError, one_line, option, plain_json, require_fields
 
-__all__ = [
-    "LARGE_TEXT",
-    "PIECE",
-    "Row",
-    "RowConfig",
-    "read_hub",
-    "read_rows",
-    "read_text",
-]
-
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
 AT_ONCE = 16  # rows of a table that become Python's objects at once

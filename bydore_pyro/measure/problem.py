@@ -19,8 +19,6 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
 from bydore_pyro.utils import DataError
 
-__all__ = ["Problem", "by_name"]
-
 
 def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
     """Returns an array ``(K,)`` as plain numbers by the domains' names."""

@@ -31,9 +31,6 @@ from bydore_pyro.utils import (
     write_tree,
 )
 
-__all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_mixtures",
-           "train_runs"]  # fmt: skip
-
 FORMAT = "bydore_pyro.proxy_run/4"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
 

@@ -19,8 +19,6 @@ from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import DataError, Number, content_hash, plain_json, read_as, with_hash
 
-__all__ = ["READ", "READINGS", "Reading", "read_losses", "read_readings", "readings_text"]
-
 READ = 64  # sequences of a domain
 READINGS = "losses.json"
 
@@ -41,13 +39,13 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class _Table:
     """What `READINGS` holds."""
 
     readings: tuple[Reading, ...]
 
 
-def held_out_text(domains: Domains, name: str) -> Tensor:
+def _held_out_text(domains: Domains, name: str) -> Tensor:
     """Returns the first of a domain's held-out sequences ``(n, T)``, the same for every model."""
     stream = held_out_stream(domains.corpus, name, domains.sequence_length, domains.seed)
     sequences = stream.read(0, min(READ, stream.count))
@@ -58,7 +56,7 @@ def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
     """Returns a model's losses by domain, nats per token, of those that have held-out text."""
     held_out, length = domains.corpus.validation, domains.sequence_length
     names = [name for name in domains.names if len(held_out[name]) >= length]
-    return {name: model.evaluate(held_out_text(domains, name), "read") for name in names}
+    return {name: model.evaluate(_held_out_text(domains, name), "read") for name in names}
 
 
 def readings_text(readings: Sequence[Reading]) -> str:
@@ -83,4 +81,4 @@ def read_readings(folder: Path) -> tuple[Reading, ...]:
         sound = False
     if not sound:
         raise DataError(f"Expected the losses that a run has written, found others in {path}")
-    return read_as(Table, path).readings
+    return read_as(_Table, path).readings

@@ -21,8 +21,6 @@ from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thaw
 from bydore_pyro.proxy import GradientSketch, ShardedSketch
 from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
 
-__all__ = ["TargetMeasurement", "read_target"]
-
 TARGETS = "targets"
 FORMAT = "bydore_pyro.target/1"
 

@@ -44,14 +44,6 @@ from bydore_pyro.utils import (
     yaml_or_json,
 )
 
-__all__ = [
-    "mixture_from",
-    "normalised",
-    "numbers_of",
-    "read_mixture",
-    "require_finished",
-]
-
 PUBLISHED = "published:"
 ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not

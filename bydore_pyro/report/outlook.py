@@ -15,17 +15,6 @@ from bydore_pyro.utils import listed, visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "JUDGED",
-    "bounds_table",
-    "curves_figure",
-    "frontier_figure",
-    "losses_words",
-    "outlook_table",
-    "outlook_verdicts",
-    "price_columns",
-]
-
 SURE, UNSURE = 0.9, 0.5  # probabilities
 FEW_NAMES = 5
 NONE: Mapping[str, float] = MappingProxyType({})
@@ -93,7 +82,7 @@ def losses_words(outlook: Outlook) -> str | None:
     return f"{words}."
 
 
-def uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
+def _uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
     """Returns in a sentence whose losses are guesses, and what may help; "" if no target's are."""
     if not uncovered:
         return ""
@@ -114,7 +103,7 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
         outlook: Of the mixture.
         uncovered: What is unexplained of the targets that the domains do not cover, by name.
     """
-    guess = uncovered_words(uncovered, outlook)
+    guess = _uncovered_words(uncovered, outlook)
     if outlook.decided in WORDS:
         question = "Does the law know what this mixture loses on the target?"
         return [Verdict("careful", question, "Hardly", guess + WORDS[outlook.decided])]

@@ -43,9 +43,6 @@ from bydore_pyro.utils import RunFolder, listed, visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Section", "add_html_report", "comparison_sections", "comparison_text", "html_report",
-           "report_text", "run_sections"]  # fmt: skip
-
 logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
 EXPERT = ("How it was learned", "What finding the weights cost", "How to use it")

@@ -7,8 +7,6 @@ from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Table, Verdict, number, percent
 from bydore_pyro.tables import Regressed
 
-__all__ = ["regression_tables", "regression_verdicts"]
-
 RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
 HELD = percent(HDI_PROBABILITY)  # by an interval
 MOST_GIVEN = 20  # given mixtures in a table; the file holds all

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bydore_pyro.algorithm1 import AVERAGE_FROM
 from bydore_pyro.answer import COVERED, Outlook, agreement
 from bydore_pyro.mixture import Mixture, require_finished
-from bydore_pyro.runs import Metrics, TargetRecord, read_as
-from bydore_pyro.utils import DataError, RunFolderError
+from bydore_pyro.runs import Metrics, TargetRecord
+from bydore_pyro.utils import DataError, RunFolderError, read_as
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-__all__ = ["RunRecord", "read_run"]
 
 T = TypeVar("T")
 

@@ -10,33 +10,13 @@ from typing import Any
 
 from bydore_pyro.answer import ANSWER, Outlook
 from bydore_pyro.data import RowConfig, is_store
-from bydore_pyro.mixture import (
-    MOST_SHOWN,
-    Mixture,
-    Row,
-    interval_of,
-    shown_rows,
-    total_variation,
-)
+from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.outlook import price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
 from bydore_pyro.runs import Spent
 from bydore_pyro.shards import names_shards
-
-__all__ = [
-    "agreement_table",
-    "cautions",
-    "commands",
-    "comparison_table",
-    "cost_sentence",
-    "cost_table",
-    "loss_table",
-    "round_table",
-    "targets_table",
-    "weights_table",
-]
 
 FEW_SHARES = 3  # of what a target is made of
 
@@ -53,10 +33,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     names, epochs = mixture.names, record.metrics.run_epochs
     rows = shown_rows(names, mixture.weights, len(names) if whole else MOST_SHOWN)
     places = [row.places[0] if row.kind == "domain" else None for row in rows]
-    columns = {
-        "domain": [row.label for row in rows],
-        "weight": _sums(mixture.weights, rows),
-    }
+    columns = {"domain": [row.label for row in rows], "weight": _sums(mixture.weights, rows)}
     if mixture.free_weights is not None:
         columns["uncapped"] = _sums(mixture.free_weights, rows)
     if mixture.hdi is not None:

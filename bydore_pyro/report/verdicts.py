@@ -14,8 +14,6 @@ from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, count, number, percent
 from bydore_pyro.utils import listed
 
-__all__ = ["LIMITS", "Limits", "compared_with", "verdicts_of"]
-
 FEW = 20  # names in a sentence
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise
 

@@ -9,8 +9,6 @@ from typing import Literal
 
 from bydore_pyro.utils import visible
 
-__all__ = ["ABSENT", "Level", "Table", "Verdict", "count", "duration", "number", "percent"]
-
 ABSENT = "\N{EN DASH}"
 Level = Literal["good", "careful", "bad", "unknown"]
 

@@ -30,8 +30,6 @@ from .record import Metrics as Metrics
 from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent
 from .record import TargetRecord as TargetRecord
-from .record import plain as plain
-from .record import read_as as read_as
 from .run import Found as Found
 from .run import begin_run as begin_run
 from .run import is_finished as is_finished

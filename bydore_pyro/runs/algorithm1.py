@@ -22,10 +22,8 @@ from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import language_model, processes
 from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
+from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_inputs
 from bydore_pyro.utils import RunFolder, tell
-
-__all__ = ["search_by_linear_evidence"]
 
 LAST = 10  # losses of small batches that are averaged
 
@@ -93,7 +91,7 @@ def search_by_linear_evidence(
             guide_fit=guide_record(fit),
         )
         found = Found(answer, metrics, state.proxy, means, losses)
-        write_found(folder, found)
+        found.leave(folder)
         if isinstance(state.learner, BayesianLearner) and folder.writes:
             folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())
     return found

@@ -32,28 +32,23 @@ from bydore_pyro.measure import (
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.cautions import tell_cautions
-from bydore_pyro.runs.domains import (
-    belongs_of,
-    domains_of,
-    hashes_of,
-    language_model,
-    load_domains,
-)
+from bydore_pyro.runs.domains import belongs_of, domains_of, hashes_of, language_model, load_domains
 from bydore_pyro.runs.goal import GoalConfig, weights_of
-from bydore_pyro.runs.metrics import (
-    common_metrics,
-    matching_record,
-    target_records,
-    trial_record,
-)
+from bydore_pyro.runs.metrics import common_metrics, matching_record, target_records, trial_record
 from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
-from bydore_pyro.runs.record import Metrics, read_as
+from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import is_finished, question_of
 from bydore_pyro.runs.targets import forecasts, targets_of
 from bydore_pyro.runs.trials import answered, trial_plan
-from bydore_pyro.utils import Checked, DataError, RunFolderError, Tokens, option, options_of
-
-__all__ = ["AskConfig", "Asked", "ask"]
+from bydore_pyro.utils import (
+    Checked,
+    DataError,
+    RunFolderError,
+    Tokens,
+    option,
+    options_of,
+    read_as,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

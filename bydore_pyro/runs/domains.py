@@ -46,22 +46,6 @@ from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.utils import DataError, content_hash, device_named, listed, progress_bar, tell
 
-__all__ = [
-    "belongs_of",
-    "consumed_tokens",
-    "domains_of",
-    "hashes_of",
-    "language_model",
-    "largest_weights",
-    "load_domains",
-    "processes",
-    "run_of",
-    "search_domains",
-    "tell_of_sampled",
-    "uniform_weights",
-    "with_targets",
-]
-
 FEW_NAMES = 5
 
 

@@ -35,19 +35,6 @@ from bydore_pyro.runs.record import (
 from bydore_pyro.runs.targets import Targets
 from bydore_pyro.utils import provenance
 
-__all__ = [
-    "common_metrics",
-    "guide_record",
-    "learning_of",
-    "matching_record",
-    "peak_memory_megabytes",
-    "results_of",
-    "run_epochs",
-    "spent",
-    "target_records",
-    "trial_record",
-]
-
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
 # that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
 LEARNED_MARGIN = 0.1

@@ -12,24 +12,7 @@ from dataclasses import dataclass
 
 from bydore_pyro.answer import Outlook
 from bydore_pyro.tables import Details
-from bydore_pyro.utils import Number, plain, read_as
-
-__all__ = [
-    "Check",
-    "DrawsRecord",
-    "GuideRecord",
-    "Learning",
-    "MatchingRecord",
-    "MethodDetails",
-    "Metrics",
-    "RoundRecord",
-    "Spent",
-    "TargetRecord",
-    "Trial",
-    "TrialRecord",
-    "plain",
-    "read_as",
-]
+from bydore_pyro.utils import Number
 
 Shares = Mapping[str, Number]
 

@@ -29,12 +29,7 @@ from bydore_pyro.measure import (
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.runs.algorithm1 import search_by_linear_evidence
 from bydore_pyro.runs.cautions import tell_cautions
-from bydore_pyro.runs.domains import (
-    belongs_of,
-    language_model,
-    processes,
-    search_domains,
-)
+from bydore_pyro.runs.domains import belongs_of, language_model, processes, search_domains
 from bydore_pyro.runs.metrics import (
     common_metrics,
     guide_record,
@@ -44,12 +39,10 @@ from bydore_pyro.runs.metrics import (
     trial_record,
 )
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import Drive, Found, broken_off, write_found, write_inputs
+from bydore_pyro.runs.run import Drive, Found, broken_off, write_inputs
 from bydore_pyro.runs.targets import search_readings, targets_of
 from bydore_pyro.runs.trials import TrialPlan, answered, trial_plan
 from bydore_pyro.utils import RunFolder, tell
-
-__all__ = ["search", "search_in"]
 
 TRIALS = "trials"
 
@@ -107,7 +100,7 @@ def search(
                 found = dataclasses.replace(
                     found, metrics=dataclasses.replace(found.metrics, measured=hashes)
                 )
-        write_found(folder, found)
+        found.leave(folder)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)

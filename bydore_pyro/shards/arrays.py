@@ -15,15 +15,6 @@ import numpy as np
 from bydore_pyro.data import LazyTokens
 from bydore_pyro.utils import DataError, one_line
 
-__all__ = [
-    "blocks_of",
-    "content",
-    "fingerprint",
-    "numbers",
-    "size_of",
-    "without_empty",
-]
-
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from bydore_pyro.data import END, Runs, Tokens, kept
 from bydore_pyro.utils import DataError
 
-__all__ = ["Claim", "Inventory", "Known", "Shard", "checked", "once"]
-
 AT_ONCE = 2**22  # tokens that are looked at at once
 BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
 FEWEST = 16  # numbers that tell their own width

@@ -25,8 +25,6 @@ from bydore_pyro.data import (
 from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.utils import DataError
 
-__all__ = ["Places", "ShardFile", "Sides", "names_shards", "shard_files"]
-
 Split = Literal["train", "validation"]
 
 

@@ -45,8 +45,6 @@ from bydore_pyro.shards.inventory import Inventory, Known, Place, checked, once
 from bydore_pyro.shards.places import Sides, shard_files
 from bydore_pyro.utils import DataError, content_hash, listed, one_line, visible
 
-__all__ = ["open_shards"]
-
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
 NAME = 60  # characters of a name that foreign metadata give

@@ -23,8 +23,6 @@ from bydore_pyro.tables.record import Regressed
 from bydore_pyro.tables.regression import REACH, Kind, Regression, fit_regression
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["cross_validate", "spearman_x100", "validated"]
-
 FOLDS = 5
 FEWEST_RUNS = 20  # below, a 94 % quantile is chance
 

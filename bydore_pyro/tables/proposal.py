@@ -23,9 +23,6 @@ from bydore_pyro.tables.record import Distance, Gain
 from bydore_pyro.tables.regression import REACH, Regression
 from bydore_pyro.utils import require
 
-__all__ = ["BEST", "SimulatedOptimum", "TrustRegion", "gain_over", "proposed", "relative_entropy",
-           "simulated_optimum", "with_intervals"]  # fmt: skip
-
 BEST = 128  # simulated mixtures that are averaged
 # Of the mixtures with the best means those with the best bounds, on which functions are drawn.
 CANDIDATES, CONTENDERS, POSTERIOR_DRAWS = 4000, 1000, 400

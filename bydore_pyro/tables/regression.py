@@ -27,9 +27,6 @@ from bydore_pyro.tables.gaussian_process import (
 from bydore_pyro.tables.log_linear import fit_log_linear
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["FEWEST_FOR_LAW", "LIGHTGBM", "REACH", "TREES", "Choice", "Either", "Kind",
-           "PointRegression", "Regression", "fit_regression", "interval_of_run"]  # fmt: skip
-
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]
 Choice = Literal["auto", "law", "linear", "lightgbm", "log_linear", "gaussian_process"]

@@ -26,8 +26,6 @@ from bydore_pyro.tables.regression import (
 from bydore_pyro.tables.tables import RunsTable, read_mixtures
 from bydore_pyro.utils import Checked, DataError, option, tell
 
-__all__ = ["RegressionConfig", "fit_table_of_runs", "prior_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig(Checked):

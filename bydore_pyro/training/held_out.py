@@ -13,8 +13,6 @@ from bydore_pyro.data import SequenceStream, TokenStore
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import NonFiniteError
 
-__all__ = ["HeldOutLoss", "held_out_losses", "loss_on"]
-
 MOST = 64  # sequences of a domain
 STREAM = 6  # apart from the streams of a search and of a training
 

@@ -47,8 +47,6 @@ from bydore_pyro.utils import (
     tell,
 )
 
-__all__ = ["build_trainer", "train_target"]
-
 MODEL = "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
 
@@ -227,10 +225,7 @@ def _held_out(
     }
     if live is not None:
         target = loss_on(model, live.target, chunk, "the target")
-        told |= {
-            "target_loss_nats_per_token": target.loss,
-            "target_sequences": target.sequences,
-        }
+        told |= {"target_loss_nats_per_token": target.loss, "target_sequences": target.sequences}
     return told
 
 
@@ -248,7 +243,7 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingRecord:
+class _TrainingRecord:
     """What `metrics.json` holds of a training.
 
     Attributes:
@@ -298,13 +293,13 @@ class TrainingRecord:
 
 def _record(
     trainer: MixtureTrainer, plan: TrainingPlan, seconds: float, told: Mapping[str, Any]
-) -> TrainingRecord:
+) -> _TrainingRecord:
     config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    return TrainingRecord(
+    return _TrainingRecord(
         steps=config.steps,
         tokens=config.steps * batch,
         tokens_by_domain={name: n * config.sequence_length for name, n in taken.items()},

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["RunFolder"]
-
 
 class RunFolder:
     """Writes a run's results, and keeps other processes from the folder until the command ends.

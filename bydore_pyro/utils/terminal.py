@@ -24,20 +24,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Interrupted",
-    "deferred",
-    "device_named",
-    "ending_when_asked",
-    "one_thread",
-    "progress_bar",
-    "quiet_unless_main",
-    "return_freed_memory",
-    "tell",
-    "visible",
-    "visible_streams",
-]
-
 # tqdm steers: back to the line's start, down and up to the line of another bar.
 STEERING = re.compile(r"\n*(\x1b\[A)*")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

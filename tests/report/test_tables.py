@@ -35,7 +35,8 @@ from bydore_pyro.report.tables import (
     weights_table,
 )
 from bydore_pyro.report.words import ABSENT, Table
-from bydore_pyro.runs.record import Spent, TargetRecord, plain
+from bydore_pyro.runs.record import Spent, TargetRecord
+from bydore_pyro.utils import plain
 
 
 @pytest.fixture

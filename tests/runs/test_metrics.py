@@ -31,8 +31,9 @@ from bydore_pyro.runs.metrics import (
     spent,
     trial_record,
 )
-from bydore_pyro.runs.record import GuideRecord, Learning, Metrics, TrialRecord, plain, read_as
+from bydore_pyro.runs.record import GuideRecord, Learning, Metrics, TrialRecord
 from bydore_pyro.runs.searching import search
+from bydore_pyro.utils import plain, read_as
 from bydore_pyro.utils.run_folder import RunFolder
 
 

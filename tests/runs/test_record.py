@@ -22,9 +22,8 @@ from bydore_pyro.runs.record import (
     Spent,
     Trial,
     TrialRecord,
-    plain,
-    read_as,
 )
+from bydore_pyro.utils import plain, read_as
 from bydore_pyro.utils.errors import DataError
 
 SHARES = {"a": 0.25, "b": 0.75}
