@@ -15,6 +15,7 @@ from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
     Checked,
     DataError,
+    Table,
     one_line_errors,
     option,
     parse_options,
@@ -230,14 +231,18 @@ def _as_text(metrics: dict[str, Any], model: Path) -> str:
     """Returns the results of a training as text."""
     held_out = metrics["held_out_loss_nats_per_token"]
     tokens = {**dict.fromkeys(held_out, 0), **metrics["tokens_by_domain"]}
-    width = max(6, *map(len, tokens))
-    lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs  held-out loss"]
-    for name in sorted(tokens, key=lambda name: -tokens[name]):
-        loss = f"{held_out[name]:.4f}" if name in held_out else "-"
-        lines.append(
-            f"{name:<{width}}  {tokens[name]:>17,}  {tokens[name] / metrics['tokens']:6.4f}  "
-            f"{metrics['epochs'].get(name, 0.0):6.2f}  {loss:>13}"
+    rows = [
+        (
+            name,
+            f"{count:,}",
+            f"{count / metrics['tokens']:.4f}",
+            f"{metrics['epochs'].get(name, 0.0):.2f}",
+            f"{held_out[name]:.4f}" if name in held_out else "-",
         )
+        for name, count in sorted(tokens.items(), key=lambda item: -item[1])
+    ]
+    header = ("domain", "tokens", "share", "epochs", "held-out loss")
+    lines = ["", Table(header=header, rows=rows).as_text()]
     if held_out:
         most = max(metrics["held_out_sequences"].values())
         lines.append(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
-from bydore_pyro.report.words import Level, Table, Verdict, count, number, percent
-from bydore_pyro.utils import listed, visible
+from bydore_pyro.report.words import Level, Verdict, count, number, percent
+from bydore_pyro.utils import Table, listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

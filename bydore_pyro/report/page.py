@@ -37,8 +37,8 @@ from bydore_pyro.report.tables import (
     weights_table,
 )
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.report.words import Table, Verdict
-from bydore_pyro.utils import RunFolder, listed, visible
+from bydore_pyro.report.words import Verdict
+from bydore_pyro.utils import RunFolder, Table, listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import Level, Table, Verdict, number, percent
+from bydore_pyro.report.words import Level, Verdict, number, percent
 from bydore_pyro.tables import Regressed
+from bydore_pyro.utils import Table
 
 RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
 HELD = percent(HDI_PROBABILITY)  # by an interval

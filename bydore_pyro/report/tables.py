@@ -14,9 +14,10 @@ from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_row
 from bydore_pyro.report.outlook import price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS, verdicts_of
-from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
+from bydore_pyro.report.words import ABSENT, count, duration, number, percent
 from bydore_pyro.runs import Spent
 from bydore_pyro.shards import names_shards
+from bydore_pyro.utils import Table
 
 FEW_SHARES = 3  # of what a target is made of
 

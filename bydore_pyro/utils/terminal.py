@@ -16,8 +16,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -34,6 +35,29 @@ def visible(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of words, for a page and for a terminal; a caption stands above it.
+
+    A folded one is shown on a page when the reader asks for it, and nowhere else.
+    """
+
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    caption: str = ""
+    folded: bool = False
+
+    def as_text(self) -> str:
+        """Returns it in columns of characters, the first aligned left, the others right."""
+        table = [[visible(cell) for cell in row] for row in (self.header, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [self.caption] if self.caption else []
+        for first, *cells in table:
+            right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+            lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
+        return "\n".join(lines)
 
 
 class _Visible:

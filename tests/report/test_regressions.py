@@ -11,7 +11,8 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.regressions import regression_tables, regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
-from bydore_pyro.report.words import ABSENT, Table, Verdict
+from bydore_pyro.report.words import ABSENT, Verdict
+from bydore_pyro.utils import Table
 
 BETTER = "Is it better than the prior?"
 
