@@ -157,7 +157,7 @@ def _tried(mixture: Path) -> bool:
         record = read_as(Metrics, folder / "metrics.json")
     except (OSError, ValueError):
         return False
-    return bool(record.trials.tried or record.details.trials.tried)
+    return bool(record.trials.tried)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:

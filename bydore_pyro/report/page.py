@@ -101,7 +101,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
     caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
-    outlook, asked = record.outlook, record.forecast
+    outlook, asked = record.metrics.outlook, record.forecast
     seen: list[Any] = []
     for draw, below in ((frontier_figure, FRONTIER), (curves_figure, CURVES)):
         if drawn and (figure := draw(outlook)) is not None:

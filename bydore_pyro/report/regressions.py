@@ -21,7 +21,7 @@ def regression_verdicts(record: RunRecord) -> list[Verdict]:
 
 def _runs(record: RunRecord) -> Verdict | None:
     """Judges whether there were enough runs for the domains."""
-    runs, mixture = record.metrics.details.runs, record.mixture
+    runs, mixture = record.metrics.runs, record.mixture
     if runs is None or mixture is None:
         return None
     figures = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
@@ -33,7 +33,7 @@ def _runs(record: RunRecord) -> Verdict | None:
 
 def _regression(record: RunRecord) -> Verdict | None:
     """Judges whether the regression ranks runs that it was not fitted to."""
-    details = record.metrics.details
+    details = record.metrics
     one = details.regressions.get(details.regression)
     if one is None or one.spearman_x100 is None:
         return None
@@ -50,7 +50,7 @@ def _regression(record: RunRecord) -> Verdict | None:
 
 def _distance(record: RunRecord) -> Verdict | None:
     """Judges whether mixtures like the proposal were measured."""
-    found = record.metrics.details.distance
+    found = record.metrics.distance
     verdicts: dict[bool | None, tuple[Level, str]] = {
         None: ("unknown", "Not judged"),
         True: ("careful", "No"),
@@ -62,7 +62,7 @@ def _distance(record: RunRecord) -> Verdict | None:
 
 def _gain(record: RunRecord) -> Verdict | None:
     """Judges whether the mixture is predicted to be better than the prior."""
-    mixture, gain = record.mixture, record.metrics.details.gain_over_prior
+    mixture, gain = record.mixture, record.metrics.gain_over_prior
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None
     question, means = "Is it better than the prior?", []
@@ -94,7 +94,7 @@ def _gain(record: RunRecord) -> Verdict | None:
 
 def regression_tables(record: RunRecord) -> list[Table]:
     """Returns those tables that a fit on tables of runs left."""
-    details = record.metrics.details
+    details = record.metrics
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),
         rows=[

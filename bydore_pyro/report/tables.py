@@ -44,7 +44,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
             ABSENT if one is None else f"{number(one[0])} to {number(one[1])}" for one in ends
         ]
     own = [None if k is None else names[k] for k in places]
-    columns |= price_columns(record.outlook, own)
+    columns |= price_columns(record.metrics.outlook, own)
     if epochs:
         columns["epochs"] = [
             "" if k is None else number(epochs.get(names[k]), ".2f") for k in places
@@ -69,7 +69,7 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
 def targets_table(record: RunRecord) -> Table:
     """Returns what each of several targets is made of, and how much of it no mixture explains."""
     rows = []
-    for name, one in record.targets.items():
+    for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
         made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
         rows.append((name, percent(one.importance), percent(one.unexplained), made))
@@ -244,7 +244,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
         "FLOPs": [number(one.search.flops, ".2e") for one in metrics],
         "time": [duration(one.search.seconds) for one in metrics],
     }
-    expected = [_expected(record.outlook) for record in records]
+    expected = [_expected(record.metrics.outlook) for record in records]
     for text in dict.fromkeys(text for found in expected for text in found):
         rows[f"expected nats per token on {text}"] = [found.get(text, ABSENT) for found in expected]
     losses = [one.validation_loss_nats_per_token for one in metrics]

@@ -25,7 +25,6 @@ from .options import Options as Options
 from .options import RunConfig as RunConfig
 from .options import options_or_resumed as options_or_resumed
 from .record import MatchingRecord as MatchingRecord
-from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
 from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent

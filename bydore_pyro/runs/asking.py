@@ -143,11 +143,6 @@ class Asked:
     metrics: Metrics
     given: Outlook | None = None
 
-    @property
-    def anew(self) -> tuple[str, ...]:
-        """The domains that were measured for this question."""
-        return self.metrics.measured_anew
-
 
 def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     """Answers a question from what a search has measured and read.

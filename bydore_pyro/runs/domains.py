@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,8 +81,6 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     corpus = with_targets(corpus, options.run, options.rows, prepared=prepared)
     domains = search_domains(options, corpus, options.run.seed)
     consumed_tokens(options, domains)
-    if options.run.max_epochs is not None:
-        tell_of_sampled(domains)
     largest_weights(options, domains)
     references_of(options.goal, domains)
     return domains
@@ -297,22 +294,6 @@ def run_of(options: Options, domains: Domains) -> RunLength | None:
         repetition_constant=options.run.repetition_constant,
         rates=rates,
         before=torch.tensor(read, dtype=torch.float64),
-    )
-
-
-def tell_of_sampled(domains: Domains) -> None:
-    """Prints that `max_epochs` counts estimated sizes, and how uncertain the worst of them is."""
-    sampled = {n: found for n in domains.names if (found := domains.corpus.in_all(n))}
-    if not sampled:
-        return
-    errors = {
-        n: s["standard_error"] and s["standard_error"] / s["tokens"] for n, s in sampled.items()
-    }
-    worst = max(errors, key=lambda n: math.inf if errors[n] is None else errors[n])
-    error = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
-    tell(
-        f"--max_epochs counts sizes that are estimated, of {len(sampled)} sampled domains; the "
-        f"largest standard error is that of '{worst}': {error}"
     )
 
 

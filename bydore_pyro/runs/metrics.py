@@ -63,7 +63,7 @@ def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Le
         f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
         f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"
     )  # fmt: skip
-    return Learning(validation_loss=loss, uniform_loss=uniform, warning=warning)
+    return Learning(validation_loss=loss, warning=warning)
 
 
 def results_of(
@@ -134,7 +134,6 @@ def matching_record(
     check: ResidualCheck | None = None,
 ) -> MatchingRecord:
     """Returns what a search by gradient matching found."""
-    width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
     checked = Check()
     if check is not None:
         checked = Check(
@@ -146,7 +145,6 @@ def matching_record(
     return MatchingRecord(
         unexplained=found.unexplained,
         scale=found.scale,
-        by_document_over_by_sequence=float(width.sqrt().median()),
         rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
         draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
         check=checked,

@@ -53,7 +53,6 @@ def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
     assert [one.probability for one in metrics.trials.tried] == [*found.answer.tried.probabilities]
     assert [one.step for one in told.rounds] == [3, 6]
     assert told.unexplained == matching.unexplained
-    assert told.by_document_over_by_sequence > 0
     assert told.draws.exact
     assert (told.draws.settled, told.draws.rhat) == (drawn.settled, drawn.rhat)
     assert list(told.check.slopes) == list(told.rounds[-1].weights) == list(domains.names)
