@@ -236,7 +236,10 @@ def forecast_of(
     draws = law.draws(max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(names))), seed)
     count = len(draws.level)
     known = all(len(one) == 1 for one in targets.values())
-    some = [one[0] if known else _spread(one, count) for one in targets.values()]
+    some = [  # of the draws, evenly spread over all
+        one[0] if known else one[torch.linspace(0, len(one) - 1, count).long()]
+        for one in targets.values()
+    ]
     compositions = torch.stack(some, 0 if known else 1)
     own = runs.of_targets
     read = draws.losses(runs.tokens[: len(own)])[..., : len(names)]
@@ -251,11 +254,6 @@ def forecast_of(
         scatter=SCATTER * torch.tensor(unexplained).double(),
         known=runs,
     )
-
-
-def _spread(draws: Tensor, count: int) -> Tensor:
-    """Returns so many of the draws, evenly spread over all."""
-    return draws[torch.linspace(0, len(draws) - 1, count).long()]
 
 
 def _ends(draws: Tensor) -> tuple[list[float], list[float]]:

@@ -94,6 +94,10 @@ class SequenceStream:
         """Returns sequences ``(count, T)`` from `position` of the stream on."""
         return self.sequences(self.rows(position, count))
 
+    def first(self, most: int) -> Tensor:
+        """Returns the first sequences ``(n, T)``, int64, each once, at most so many."""
+        return torch.from_numpy(self.read(0, min(most, self.count)).astype(np.int64))
+
     def sequences(self, rows: np.ndarray) -> np.ndarray:
         """Returns the sequences ``(count, T)`` with these numbers in the token array."""
         positions = rows[:, None] * self._length + np.arange(self._length)  # (count, T)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from bydore_pyro.data import HeldOut, held_out_stream
@@ -187,8 +186,7 @@ def held_out_sequences(
     """
     length, seed = problem.sequence_length, problem.seed
     stream = held_out_stream(problem.corpus, name, length, seed, side)
-    found = stream.read(0, min(count, stream.count))
-    return torch.from_numpy(found.astype(np.int64)).to(problem.device)
+    return stream.first(count).to(problem.device)
 
 
 def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:

@@ -11,10 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import DataError, Number, content_hash, plain_json, read_as, with_hash
@@ -45,18 +41,14 @@ class _Table:
     readings: tuple[Reading, ...]
 
 
-def _held_out_text(domains: Domains, name: str) -> Tensor:
-    """Returns the first of a domain's held-out sequences ``(n, T)``, the same for every model."""
-    stream = held_out_stream(domains.corpus, name, domains.sequence_length, domains.seed)
-    sequences = stream.read(0, min(READ, stream.count))
-    return torch.from_numpy(sequences.astype(np.int64)).to(domains.device)
-
-
 def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
     """Returns a model's losses by domain, nats per token, of those that have held-out text."""
-    held_out, length = domains.corpus.validation, domains.sequence_length
-    names = [name for name in domains.names if len(held_out[name]) >= length]
-    return {name: model.evaluate(_held_out_text(domains, name), "read") for name in names}
+    corpus, length, found = domains.corpus, domains.sequence_length, {}
+    for name in domains.names:
+        if len(corpus.validation[name]) >= length:
+            text = held_out_stream(corpus, name, length, domains.seed).first(READ)
+            found[name] = model.evaluate(text.to(domains.device), "read")
+    return found
 
 
 def readings_text(readings: Sequence[Reading]) -> str:

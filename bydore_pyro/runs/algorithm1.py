@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -70,9 +69,9 @@ def search_by_linear_evidence(
             state.restore(content)
             drive.done = len(state.records)
         try:
-            drive.take(_steps(state, drive), lambda done: "")
+            drive.take(_steps(state), lambda done: "")
         finally:
-            if state.records and folder.writes and not folder.is_lost:
+            if state.records and folder.writes:
                 folder.write_dataset("trajectory.nc", trajectory_of(state))
         tell("the last step is done; next: the posterior, the answer")
         with cost.part("guide"):
@@ -83,8 +82,8 @@ def search_by_linear_evidence(
         if isinstance(state.learner, BayesianLearner):
             fit = search_guide_fit(state)
         last = float(np.mean(losses[-LAST:]))
-        metrics = dataclasses.replace(
-            common_metrics(options, domains, answer, cost),
+        metrics = common_metrics(
+            *(options, domains, answer, cost),
             steps=len(means),
             jitter_second_half=jitter(means[len(means) // 2 :]),
             learning=learning_of(last, domains.corpus.vocabulary),
@@ -97,14 +96,11 @@ def search_by_linear_evidence(
     return found
 
 
-def _steps(state: LinearSearch, drive: Drive) -> Iterator[str]:
-    """Takes the steps that are left; where the folder is lost, prints what was found."""
+def _steps(state: LinearSearch) -> Iterator[str]:
+    """Takes the steps that are left."""
     names = state.domains.names
     while len(state.records) < state.steps:
         record = state.step()
-        if drive.folder.is_lost:
-            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
-            tell(f"The weights after {len(state.records)} steps were: {found}")
         leading = sorted(zip(-record.mean, names, strict=True))[:3]
         shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
         yield f"validation {record.validation_loss:.3f}, {shown}"

@@ -34,7 +34,7 @@ from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import belongs_of, domains_of, hashes_of, language_model, load_domains
 from bydore_pyro.runs.goal import GoalConfig, weights_of
-from bydore_pyro.runs.metrics import common_metrics, matching_record, target_records, trial_record
+from bydore_pyro.runs.metrics import common_metrics
 from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
 from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import is_finished, question_of
@@ -202,13 +202,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         targets = targets_of(options, domains, rounds, measured=everything.names)
     plan = trial_plan(options, domains, out / "trials")
     answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
-    metrics = dataclasses.replace(
-        common_metrics(options, domains, answer, cost),
-        matching=matching_record(names, targets.rounds, targets.found, targets.drawn),
-        trials=trial_record(answer.tried),
-        targets=target_records(names, targets),
-        measured_anew=anew,
-    )
+    metrics = common_metrics(options, domains, answer, cost, targets, measured_anew=anew)
     judged = _judged(config, given, question, answer, domains) if given else None
     return Asked(options, domains, question, answer, metrics, judged)
 

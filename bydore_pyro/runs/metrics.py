@@ -87,12 +87,26 @@ def spent(cost: Cost) -> Spent:
     return Spent(**{**report, "parts": parts})
 
 
-def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost) -> Metrics:
-    """Returns what the record of every search has: its result and its cost."""
+def common_metrics(
+    options: Options,
+    domains: Domains,
+    found: Answer,
+    cost: Cost,
+    targets: Targets | None = None,
+    check: ResidualCheck | None = None,
+    **more: Any,
+) -> Metrics:
+    """Returns the record of a search or an answer, with further fields; what is known of `targets`
+    and of a check by matching alone."""
+    if targets is not None:
+        rounds, names = targets.rounds, domains.names
+        more["matching"] = matching_record(names, rounds, targets.found, targets.drawn, check)
+        more["targets"] = target_records(names, targets)
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
         search=spent(cost),
+        trials=trial_record(found.tried),
         outlook=found.outlook or Outlook(),
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, domains, found.mixture),
@@ -100,6 +114,7 @@ def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost
         device=str(options.device),
         threads=torch.get_num_threads(),
         **provenance(),
+        **more,
     )
 
 

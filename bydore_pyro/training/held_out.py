@@ -6,7 +6,6 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from bydore_pyro.data import SequenceStream, TokenStore
@@ -59,7 +58,7 @@ def _sequences(store: TokenStore, name: str, length: int) -> Tensor:
     tokens = store.validation[name]
     taken = partial(store.taken, "validation", name)
     stream = SequenceStream(tokens, min(length, len(tokens)), [STREAM, *name.encode()], taken=taken)
-    return torch.from_numpy(stream.read(0, min(MOST, stream.count)).astype("int64"))
+    return stream.first(MOST)
 
 
 def loss_on(model: MeasuredModel, sequences: Tensor, chunk: int, named: str) -> HeldOutLoss:

@@ -59,11 +59,6 @@ class RunFolder:
         if not self.resumed and (self.path / "config.json").exists():
             raise RunFolderError(f"Expected a new output folder, found a run in {self.path}")
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the folder has been deleted, moved or replaced while the run went on."""
-        return self._lock is not None and self._lock.is_lost
-
     def require(self) -> None:
         """Checks that the folder is still there.
 

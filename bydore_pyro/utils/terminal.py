@@ -121,12 +121,10 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         exit_code: What a shell expects: 130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP.
-        asked_by_hand: Whether it was Ctrl-C: behind the others stands one who may soon kill.
     """
 
     def __init__(self, number: int) -> None:
-        self.asked_by_hand = number == signal.SIGINT
-        by = "" if self.asked_by_hand else f" by {signal.Signals(number).name}"
+        by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
         super().__init__(f"interrupted{by}")
         self.exit_code = 128 + number
 
