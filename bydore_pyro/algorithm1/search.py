@@ -197,9 +197,6 @@ class LinearSearch:
         Args:
             counts: Sequences by domain ``(K,)``.
             factors: Of each domain's losses ``(K,)``, in the step but not in what is returned.
-
-        Raises:
-            NonFiniteError: When a loss is NaN or infinite.
         """
         names = self.domains.names
         batch = self.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))

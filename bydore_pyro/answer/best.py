@@ -55,7 +55,6 @@ def best_of(forecast: Forecast, question: Question) -> Best:
 
 
 def _goal_of(forecast: Forecast, question: Question) -> Goal:
-    """Returns a question as the law's decisions take it."""
     run = question.run
     base = question.references[question.baseline] if question.objective == "none_worse" else None
     return Goal(

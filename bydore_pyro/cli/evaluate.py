@@ -121,11 +121,7 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
 
 
 def _kept(unfinished: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the finished tasks of an evaluation that was stopped, none without a file.
-
-    Raises:
-        RunFolderError: When the file is not of this very evaluation.
-    """
+    """Returns the finished tasks of an evaluation that was stopped, none without a file."""
     if not unfinished.exists():
         return {}
     try:

@@ -241,11 +241,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
 
 
 def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
-    """Returns the tokens of the table's domains ``(K,)``, None where they are not named.
-
-    Raises:
-        DataError: When they are needed and not named, or are other domains'.
-    """
+    """Returns the tokens of the table's domains ``(K,)``, None where they are not named."""
     run, place = options.run, options.fit.domain_tokens
     limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
     if place is None and limits:
@@ -263,11 +259,7 @@ def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
 
 
 def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
-    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
-
-    Raises:
-        DataError: Without the run's length, or when the domains hold too little for it.
-    """
+    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it."""
     run = options.run
     if run.max_epochs is None:
         return None

@@ -142,7 +142,6 @@ def store_table(store: TokenStore) -> str:
 
 
 def _estimate(size: dict[str, Any] | None) -> str:
-    """The estimated tokens of a domain and their standard error."""
     if size is None:
         return ""
     tokens, error = size["tokens"], size["standard_error"]

@@ -228,7 +228,6 @@ def _store_of(given: TrainConfig) -> TokenStore:
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:
-    """Returns the results of a training as text."""
     held_out = metrics["held_out_loss_nats_per_token"]
     tokens = {**dict.fromkeys(held_out, 0), **metrics["tokens_by_domain"]}
     rows = [

@@ -91,7 +91,6 @@ def _one_row(read: Callable[[Path], str | None], path: Path) -> Iterator[Row]:
 
 
 def _read_whole(path: Path) -> str | None:
-    """Returns the file's text, or None where it is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:

@@ -125,7 +125,6 @@ def _build(
     progress: Callable[[str], None],
     bar: Bar,
 ) -> dict[str, Any]:
-    """Fills the arrays and returns the index."""
     try:
         cap = most_text(plan, partial / "tokenizer")
         sources = in_parts(plan.sources, plan.corpus, cap)

@@ -209,7 +209,6 @@ def _hub(
 
 
 def _of_rows(path: Path, rows: RowConfig) -> list[SourceFile]:
-    """Files of rows that name their domains."""
     sources = _sources(path, rows, path, None)
     if not sources:
         raise DataError(f"Expected .jsonl, .json, .csv, .tsv or .parquet files, found none: {path}")
@@ -291,7 +290,6 @@ def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
 
 
 def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> list[SourceFile]:
-    """The sources of one domain of a list."""
     where = f"domain '{name}' in {listing}"
     config = dataclasses.replace(rows, text_column=entry.text_column or rows.text_column)
     sources = []

@@ -281,7 +281,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
 
 
 def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
-    """Maps an array of so many numbers from a file."""
     try:
         found = path.stat().st_size
         if found != count * dtype.itemsize:

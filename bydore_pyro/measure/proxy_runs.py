@@ -208,7 +208,6 @@ def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
 
 
 def _place(problem: Problem, run: PlannedRun) -> Path:
-    """The run's folder, named by the hash of its identity."""
     text = json.dumps(_identity(problem, run), sort_keys=True)
     return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -258,12 +257,7 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
 
 
 def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
-    """Reads a finished run.
-
-    Raises:
-        FileNotFoundError: When it was not.
-        ValueError: When it is damaged, or another than its place says.
-    """
+    """Reads a finished run: FileNotFoundError without one, ValueError for a damaged or another."""
     place = _place(problem, run)
     if not place.exists():
         raise FileNotFoundError(place)

@@ -183,11 +183,7 @@ def require_finished(folder: Path) -> None:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Returns what a file of names with weights holds, whatever it is written in.
-
-    Raises:
-        ValueError: What was found that is no such file.
-    """
+    """Returns what a file of names with weights holds, whatever it is written in."""
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:

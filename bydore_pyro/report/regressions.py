@@ -20,7 +20,6 @@ def regression_verdicts(record: RunRecord) -> list[Verdict]:
 
 
 def _runs(record: RunRecord) -> Verdict | None:
-    """Judges whether there were enough runs for the domains."""
     runs, mixture = record.metrics.runs, record.mixture
     if runs is None or mixture is None:
         return None
@@ -32,7 +31,6 @@ def _runs(record: RunRecord) -> Verdict | None:
 
 
 def _regression(record: RunRecord) -> Verdict | None:
-    """Judges whether the regression ranks runs that it was not fitted to."""
     details = record.metrics
     one = details.regressions.get(details.regression)
     if one is None or one.spearman_x100 is None:
@@ -49,7 +47,6 @@ def _regression(record: RunRecord) -> Verdict | None:
 
 
 def _distance(record: RunRecord) -> Verdict | None:
-    """Judges whether mixtures like the proposal were measured."""
     found = record.metrics.distance
     verdicts: dict[bool | None, tuple[Level, str]] = {
         None: ("unknown", "Not judged"),
@@ -61,7 +58,6 @@ def _distance(record: RunRecord) -> Verdict | None:
 
 
 def _gain(record: RunRecord) -> Verdict | None:
-    """Judges whether the mixture is predicted to be better than the prior."""
     mixture, gain = record.mixture, record.metrics.gain_over_prior
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None

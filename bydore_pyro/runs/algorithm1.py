@@ -97,7 +97,6 @@ def search_by_linear_evidence(
 
 
 def _steps(state: LinearSearch) -> Iterator[str]:
-    """Takes the steps that are left."""
     names = state.domains.names
     while len(state.records) < state.steps:
         record = state.step()

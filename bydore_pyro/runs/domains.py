@@ -136,11 +136,7 @@ def with_targets(
 
 
 def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
-    """Checks the proxy and the device, and loads the text, which must have the domains needed.
-
-    Raises:
-        DataError: When data or proxy are not what the run needs.
-    """
+    """Checks the proxy and the device, and loads the text, which must have the domains needed."""
     run = options.run
     device_named(run.device)
     place = Path(run.checkpoint or "")

@@ -59,11 +59,7 @@ class GoalConfig(Checked):
 
 
 def _shares_of(entries: Sequence[str]) -> dict[str, float]:
-    """Returns NAME=SHARE entries by name.
-
-    Raises:
-        ValueError: When one is no such entry, or a name stands twice.
-    """
+    """Returns NAME=SHARE entries by name."""
     found: dict[str, float] = {}
     for entry in entries:
         name, _, share = entry.rpartition("=")

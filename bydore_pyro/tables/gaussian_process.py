@@ -169,7 +169,6 @@ def _units(losses: np.ndarray) -> np.ndarray:
 
 
 def _parts_of(law: Law, target: int) -> tuple[Mean, Kernel]:
-    """Returns mean and kernel of a target's law."""
 
     def mean(weights: np.ndarray) -> Tensor:
         return law.linearised(torch.from_numpy(weights), target)[0]

@@ -94,7 +94,6 @@ def _told(
     folds: np.ndarray,
     seconds: float,
 ) -> Regressed:
-    """Returns what left-out runs ``(N,)`` say of a regression."""
     found = Regressed(
         regression=kind,
         spearman_x100=spearman_x100(predicted, measured) or 0.0,

@@ -292,7 +292,6 @@ def beyond(model: Regression, weights: np.ndarray) -> bool:
 def _predicted(
     model: Regression, mixture: Mixture, prior: np.ndarray
 ) -> dict[str, tuple[float, float | None]]:
-    """Returns the losses of a run on these weights, the prior, equal shares."""
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
     means, deviations = model.predict(stacked).tolist(), model.deviation(stacked)
     spreads = [None] * 3 if deviations is None else deviations.tolist()
@@ -300,7 +299,6 @@ def _predicted(
 
 
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
-    """Returns notes for the user of the mixture."""
     notes, domains = [], len(mixture.names)
     if runs < domains:
         notes.append(

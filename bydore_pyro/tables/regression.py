@@ -247,7 +247,6 @@ def _by_law(
 
 
 def _one(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> PointRegression | GaussianProcess:
-    """Fits a regression to one target."""
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":

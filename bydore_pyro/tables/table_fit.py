@@ -165,11 +165,7 @@ def _worth(
 
 
 def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
-    """Returns the metrics that differ between runs; of the others a line is said.
-
-    Raises:
-        DataError: When none does.
-    """
+    """Returns the metrics that differ between runs; of the others a line is said."""
     flat = {n: v[0] for n in metrics if np.ptp(v := table.losses_of(n)) <= 1e-12 * np.abs(v).max()}
     if len(flat) == len(metrics):
         raise DataError(

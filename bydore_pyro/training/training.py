@@ -83,7 +83,6 @@ def build_trainer(
 
 
 def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
-    """Translates a plan into the Trainer's own terms."""
     config, gpu = plan.config, plan.config.on_gpu
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
