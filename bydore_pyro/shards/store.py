@@ -261,11 +261,11 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             some = f" ({looked_at - ended} of {looked_at})" if ended > looked_at / 2 else ""
             line = f"warning: documents do not end with end-of-text ({end})"
             notes.lines[line].append(f"{name}{some}")
-        if shard.tokenizer is not None:
-            notes.tokenizers[name] = shard.tokenizer
+        if one.tokenizer is not None:
+            notes.tokenizers[name] = one.tokenizer
         ends.append(shard.ends + before if before else shard.ends)
         parts.append(shard.tokens)
-        side.files += shard.files
+        side.files += one.files
         before += len(shard.tokens)
     if found and not parts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
