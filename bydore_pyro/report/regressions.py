@@ -48,12 +48,8 @@ def _regression(record: RunRecord) -> Verdict | None:
 
 def _distance(record: RunRecord) -> Verdict | None:
     found = record.metrics.distance
-    verdicts: dict[bool | None, tuple[Level, str]] = {
-        None: ("unknown", "Not judged"),
-        True: ("careful", "No"),
-        False: ("good", "Yes"),
-    }
-    level, answer = verdicts[found.far]
+    near = None if found.far is None else not found.far
+    level, answer = _word(near, "Yes", "No", "Not judged")
     return Verdict(level, "Was anything like it run?", answer, found.words) if found.words else None
 
 
@@ -79,13 +75,14 @@ def _gain(record: RunRecord) -> Verdict | None:
         figures += f"{percent(gain.probability)}."
     if gain.mean <= 0:
         return Verdict("bad", question, "No", figures)
-    verdicts: dict[bool | None, tuple[Level, str]] = {
-        None: ("unknown", "Predicted so"),
-        True: ("good", "Yes, as predicted"),
-        False: ("careful", "Perhaps"),
-    }
-    level, answer = verdicts[gain.sure]
+    level, answer = _word(gain.sure, "Yes, as predicted", "Perhaps", "Predicted so")
     return Verdict(level, question, answer, figures)
+
+
+def _word(sure: bool | None, yes: str, no: str, unknown: str) -> tuple[Level, str]:
+    if sure is None:
+        return "unknown", unknown
+    return ("good", yes) if sure else ("careful", no)
 
 
 def regression_tables(record: RunRecord) -> list[Table]:
