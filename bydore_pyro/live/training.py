@@ -14,6 +14,7 @@ from torch import nn
 from bydore_pyro.answer import plot_rounds
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.live.live_mixture import LEVEL, LiveMixture
+from bydore_pyro.measure import by_name
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
 from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, spent
@@ -154,8 +155,8 @@ class LiveTraining:
             RoundRecord(
                 step=one.step,
                 sequences=len(self.names) * self.mixture.sequences,
-                weights=dict(zip(self.names, one.weights.tolist(), strict=True)),
-                alone=dict(zip(self.names, one.found.tolist(), strict=True)),
+                weights=by_name(self.names, one.weights),
+                alone=by_name(self.names, one.found),
                 better=one.better,
                 moved=one.moved,
                 unexplained=one.unexplained,

@@ -15,7 +15,7 @@ import torch
 from bydore_pyro.answer import Answer, Outlook, TriedSteps, interval_of_draws
 from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import ResidualCheck, TargetMeasurement
+from bydore_pyro.measure import ResidualCheck, TargetMeasurement, by_name
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.options import Options
@@ -128,9 +128,9 @@ def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRe
         low, high = interval_of_draws(draws.numpy()).T
         found[name] = TargetRecord(
             importance=targets.importance[name],
-            composition=_by_name(names, draws.mean(0)),
-            low=_by_name(names, low),
-            high=_by_name(names, high),
+            composition=by_name(names, draws.mean(0)),
+            low=by_name(names, low),
+            high=by_name(names, high),
             unexplained=unexplained,
         )
     return found
@@ -152,8 +152,8 @@ def matching_record(
     checked = Check()
     if check is not None:
         checked = Check(
-            slopes=_by_name(names, check.slopes),
-            errors=_by_name(names, check.errors),
+            slopes=by_name(names, check.slopes),
+            errors=by_name(names, check.errors),
             failing=tuple(itertools.compress(names, check.failing)),
         )
     exact = math.isfinite(drawn.rhat)
@@ -176,8 +176,8 @@ def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> 
         validation_loss=last.loss,
         unexplained=found.unexplained,
         scale=found.scale,
-        weights=_by_name(names, found.weights),
-        alone=_by_name(names, alone.weights),
+        weights=by_name(names, found.weights),
+        alone=by_name(names, alone.weights),
     )
 
 
@@ -191,10 +191,6 @@ def trial_record(tried: TriedSteps | None) -> TrialRecord:
         for rho, loss, p, mixture in rows
     ]
     return TrialRecord(steps=tried.steps, noise=tried.noise, tried=tuple(found))
-
-
-def _by_name(names: Sequence[str], values: Any) -> dict[str, float]:
-    return dict(zip(names, (float(v) for v in values), strict=True))
 
 
 def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
