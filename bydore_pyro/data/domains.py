@@ -104,8 +104,7 @@ class SequenceStream:
         return self._taken(lambda: self._tokens[positions])
 
     def rows(self, position: int, count: int) -> np.ndarray:
-        """Returns the numbers in the token array ``(count,)`` of the sequences from `position`
-        on."""
+        """Returns which sequences of the token array ``(count,)`` come from `position` on."""
         blocks = range(position // BLOCK, -(-(position + count) // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK
@@ -263,8 +262,7 @@ class Domains:
         return self._draw("train", counts)
 
     def signal_batch(self, sequences: int, names: Sequence[str] | None = None) -> Tensor:
-        """Draws `sequences` of each domain, or of `names`, ``(K * sequences, T)``, domain after
-        domain."""
+        """Draws `sequences` of each domain, or of `names`, in order ``(K * sequences, T)``."""
         return self._draw("signal", dict.fromkeys(names or self.names, sequences))
 
     def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:
