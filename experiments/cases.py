@@ -25,13 +25,12 @@ from bydore_pyro.runs import (
     begin_run,
     is_finished,
     load_domains,
-    plain,
     search,
     search_in,
     spent,
     uniform_weights,
 )
-from bydore_pyro.utils import RunFolder, option, tell
+from bydore_pyro.utils import RunFolder, option, plain, tell
 
 TOLD = 0.01  # weights below it in every answer are summed up
 LINEAR = "linear"  # folder of the paper's search, below the case's

@@ -26,16 +26,8 @@ from bydore_pyro.data import TokenStore
 from bydore_pyro.measure import Problem
 from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import (
-    METHODS,
-    MethodOptions,
-    begin_run,
-    domains_of,
-    fit,
-    plain,
-    problem_of,
-)
-from bydore_pyro.utils import Checked, RunFolder, option, tell
+from bydore_pyro.runs import METHODS, MethodOptions, begin_run, domains_of, fit, problem_of
+from bydore_pyro.utils import Checked, RunFolder, option, plain, tell
 
 ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
 are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same

@@ -31,11 +31,10 @@ from bydore_pyro.runs import (
     begin_run,
     is_finished,
     load_domains,
-    plain,
     plain_problem,
     search,
 )
-from bydore_pyro.utils import Checked, RunFolder, Tokens, option
+from bydore_pyro.utils import Checked, RunFolder, Tokens, option, plain
 
 ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
 match, and train fresh models on them, as long as the search and longer."""

@@ -39,11 +39,10 @@ from bydore_pyro.runs import (
     domains_of,
     is_finished,
     language_model,
-    read_as,
     search_in,
 )
 from bydore_pyro.training import begin, next_batch
-from bydore_pyro.utils import Checked, DataError, RunFolder, option
+from bydore_pyro.utils import Checked, DataError, RunFolder, option, read_as
 
 ABOUT = """Train models on a mixture that is measured on themselves while they train, on fixed
 mixtures, and by ODM and ADO, which follow the training losses and know no target. All models of a

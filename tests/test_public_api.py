@@ -39,6 +39,18 @@ def test_public_names_resolve_and_others_fail() -> None:
             assert not inspect.ismodule(getattr(loaded, name)), name
 
 
+def public(module: str) -> dict[str, Any]:
+    """What a module lists in `__all__`; without it, what it defines that does not begin with _."""
+    loaded = importlib.import_module(f"bydore_pyro.{module}")
+    if hasattr(loaded, "__all__"):
+        return {name: getattr(loaded, name) for name in loaded.__all__}
+    return {
+        name: value
+        for name, value in vars(loaded).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == loaded.__name__
+    }
+
+
 def used_names() -> set[tuple[str, str]]:
     """The names that tests import from a module of ours and use, or take as its attribute."""
     used = set()
@@ -71,8 +83,7 @@ def test_every_module_and_public_name_is_documented_and_tested() -> None:
             assert (TESTS / room / f"test_{leaf}.py").is_file(), module
         loaded = importlib.import_module(f"bydore_pyro.{module}")
         assert loaded.__doc__, module
-        for name in loaded.__all__:
-            value = getattr(loaded, name)
+        for name, value in public(module).items():
             if inspect.isclass(value) or inspect.isfunction(value):
                 assert value.__doc__, name
                 offered = name in bydore_pyro.__all__ and ("", name) in used
@@ -90,9 +101,7 @@ UNIT_OR_RANGE = re.compile(
 
 def functions(module: str) -> Iterator[tuple[str, Any]]:
     """A module's public functions, and the public methods and properties of its classes."""
-    loaded = importlib.import_module(f"bydore_pyro.{module}")
-    for name in loaded.__all__:
-        value = getattr(loaded, name)
+    for name, value in public(module).items():
         if inspect.isfunction(value):
             yield f"{module}.{name}", value
         for member, one in vars(value).items() if inspect.isclass(value) else ():

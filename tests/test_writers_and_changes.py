@@ -14,8 +14,8 @@ from tiny import folder_content
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.data.index import building_place
-from bydore_pyro.data.store import file_sha256, sha256_of
+from bydore_pyro.data.index import building_place, sha256_of
+from bydore_pyro.data.store import file_sha256
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.folders import FolderLock

@@ -18,8 +18,6 @@ from bydore_pyro.utils import DataError
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["averaged_answer", "search_guide_fit", "trajectory_of"]
-
 DRAWS, SEED = 1000, 0  # of a chain
 BY_DOMAIN = ("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g")
 BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
@@ -66,10 +64,7 @@ def _draws(state: LinearSearch) -> dict[str, torch.Tensor]:
         torch.manual_seed(SEED)
         log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
     shape = (CHAINS, DRAWS)
-    return {
-        "w": log_w.exp().unflatten(0, shape),
-        "beta": log_beta.exp().unflatten(0, shape),
-    }
+    return {"w": log_w.exp().unflatten(0, shape), "beta": log_beta.exp().unflatten(0, shape)}
 
 
 def trajectory_of(state: LinearSearch) -> xarray.Dataset:
@@ -86,8 +81,7 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
         array = np.array([getattr(record, name) for record in records], dtype=float)
         columns[name] = (("step",), array, {"units": UNITS[name]})
     return xarray.Dataset(
-        columns,
-        coords={"step": np.arange(len(records)), "domain": list(state.domains.names)},
+        columns, coords={"step": np.arange(len(records)), "domain": list(state.domains.names)}
     )
 
 

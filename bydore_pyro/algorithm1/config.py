@@ -7,18 +7,12 @@ from dataclasses import dataclass
 from bydore_pyro.proxy import Strategy
 from bydore_pyro.utils import Checked, option
 
-__all__ = ["LinearConfig"]
-
 GUIDE_DECAY = 0.3  # final step sizes of the guide, as a share of the initial ones
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(Checked):
-    """How Algorithm 1 measures and learns. The defaults were measured; see `docs/results.md`.
-
-    Raises:
-        ValueError: When an option is out of its range.
-    """
+    """How Algorithm 1 measures and learns. The defaults were measured; see `docs/results.md`."""
 
     signal_sequences: int = option(
         1, "Linear: sequences of each domain in the batch that measures the signals and g.", least=1

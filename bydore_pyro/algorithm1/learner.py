@@ -21,8 +21,6 @@ from bydore_pyro.core import (
     mixture_model,
 )
 
-__all__ = ["NETWORK_LEARNING_RATE", "BayesianLearner", "Weights", "WeightsLearner"]
-
 MOST_DRAWS, DRAWS_TIMES_DOMAINS = 16, 512  # of the KL
 NETWORK_LEARNING_RATE = 3e-4  # initial step size of the network but for the domains' biases
 

@@ -29,8 +29,6 @@ from bydore_pyro.core import Parameters, finite_difference
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, check_finite, proxy_content, restore_proxy, schedule
 
-__all__ = ["LinearSearch", "StepRecord"]
-
 AVERAGE_FROM = 0.5  # share of the steps after which the result averages the posterior
 
 RUNNING = ("signals", "losses", "g", "g_spread")
@@ -199,9 +197,6 @@ class LinearSearch:
         Args:
             counts: Sequences by domain ``(K,)``.
             factors: Of each domain's losses ``(K,)``, in the step but not in what is returned.
-
-        Raises:
-            NonFiniteError: When a loss is NaN or infinite.
         """
         names = self.domains.names
         batch = self.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))

@@ -12,8 +12,6 @@ from bydore_pyro.mixture import Mixture
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["agreement"]
-
 # An interval that is this much narrower than the spread over seeds claims too much; differences
 # between seeds that are smaller than this are of no matter.
 TOO_NARROW, SMALLEST_SPREAD = 0.5, 0.005

@@ -36,17 +36,6 @@ from bydore_pyro.utils import DataError
 if TYPE_CHECKING:
     import arviz
 
-__all__ = [
-    "CHAINS",
-    "COVERED",
-    "HARDLY",
-    "Answer",
-    "answer_of",
-    "by_law",
-    "candidate",
-    "inference_data",
-]
-
 CHAINS = GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).

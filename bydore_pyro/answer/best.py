@@ -11,8 +11,6 @@ from bydore_pyro.answer.forecast import Forecast
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
 
-__all__ = ["Best", "best_of"]
-
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 50, 5000  # each is a programme of its own
 
 
@@ -43,7 +41,7 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     Raises:
         ValueError: When no mixture meets the bounds, or none is as good as the baseline.
     """
-    goal = goal_of(forecast, question)
+    goal = _goal_of(forecast, question)
     law = forecast.law
     if question.tokens is not None:
         law = carried(law, question.tokens)
@@ -56,8 +54,7 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     return Best(best_mixture(law, goal), goal, law, best_mixture_draws(law[places], each))
 
 
-def goal_of(forecast: Forecast, question: Question) -> Goal:
-    """Returns a question as the law's decisions take it."""
+def _goal_of(forecast: Forecast, question: Question) -> Goal:
     run = question.run
     base = question.references[question.baseline] if question.objective == "none_worse" else None
     return Goal(

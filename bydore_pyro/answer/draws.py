@@ -12,8 +12,6 @@ from torch import Tensor
 from bydore_pyro.answer.question import Question
 from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below
 
-__all__ = ["interval_of_draws", "mixture_of_draws", "raised", "to_the_bounds"]
-
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
     """Returns the highest-density intervals ``(K, 2)`` of draws of weights ``(D, K)``.

@@ -22,17 +22,6 @@ from torch.nn.functional import pad
 from bydore_pyro.core import LawDraws, fit_law, law_losses, losses_of
 from bydore_pyro.utils import Number
 
-__all__ = [
-    "ALL",
-    "LEVEL",
-    "Curve",
-    "Difference",
-    "Expected",
-    "Forecast",
-    "RunLosses",
-    "forecast_of",
-]
-
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
 POINTS = 25  # of a curve
@@ -247,7 +236,10 @@ def forecast_of(
     draws = law.draws(max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(names))), seed)
     count = len(draws.level)
     known = all(len(one) == 1 for one in targets.values())
-    some = [one[0] if known else _spread(one, count) for one in targets.values()]
+    some = [  # of the draws, evenly spread over all
+        one[0] if known else one[torch.linspace(0, len(one) - 1, count).long()]
+        for one in targets.values()
+    ]
     compositions = torch.stack(some, 0 if known else 1)
     own = runs.of_targets
     read = draws.losses(runs.tokens[: len(own)])[..., : len(names)]
@@ -262,11 +254,6 @@ def forecast_of(
         scatter=SCATTER * torch.tensor(unexplained).double(),
         known=runs,
     )
-
-
-def _spread(draws: Tensor, count: int) -> Tensor:
-    """Returns so many of the draws, evenly spread over all."""
-    return draws[torch.linspace(0, len(draws) - 1, count).long()]
 
 
 def _ends(draws: Tensor) -> tuple[list[float], list[float]]:

@@ -11,17 +11,8 @@ from torch import Tensor
 from bydore_pyro.answer.best import Best
 from bydore_pyro.answer.forecast import LEVEL, Curve, Difference, Expected, Forecast
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.core import (
-    Goal,
-    LawDraws,
-    best_mixture,
-    freedom,
-    frontier,
-    losses_of,
-)
+from bydore_pyro.core import Goal, LawDraws, best_mixture, freedom, frontier, losses_of
 from bydore_pyro.utils import Number
-
-__all__ = ["ANSWER", "Bound", "Outlook", "outlook_of"]
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights

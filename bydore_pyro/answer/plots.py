@@ -13,8 +13,6 @@ from bydore_pyro.utils import visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "domain_colours", "picture_label", "plot_rounds", "plot_weights"]
-
 MOST_ROUNDS = 12  # small pictures of a training that moved its mixture
 SHORT = 36  # characters of a name
 SUM = "0.25"  # of the sums of several domains, grey

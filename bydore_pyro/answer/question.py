@@ -12,8 +12,6 @@ from torch import Tensor
 
 from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
 
-__all__ = ["Objective", "Question", "RunLength"]
-
 Objective = Literal["mean", "worst", "none_worse"]
 
 

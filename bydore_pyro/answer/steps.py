@@ -15,8 +15,6 @@ import numpy as np
 
 from bydore_pyro.mixture import Mixture
 
-__all__ = ["FIRST", "LAW", "TriedSteps", "next_length"]
-
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
 LAW = 0.0  # in place of a length: the mixture that the law of losses finds best
 # Nats: the standard deviation of a proxy's loss over four seeds at a constant rate. Trials share a

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.runs import AskConfig, GoalConfig
-from bydore_pyro.utils import (
-    Checked,
-    one_line_errors,
-    option,
-    parse_options,
-    with_subject,
-)
-
-__all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
+from bydore_pyro.utils import Checked, one_line_errors, option, parse_options, with_subject
 
 # What `--help` lists.
 COMMON = (
@@ -57,8 +49,8 @@ def _ask(run: Path, options: AskOptions) -> None:
 
     from bydore_pyro.answer import inference_data
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import ask, plain
-    from bydore_pyro.utils import RunFolder, tell
+    from bydore_pyro.runs import ask
+    from bydore_pyro.utils import RunFolder, plain, tell
 
     options.goal.warn_of_idle()
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))

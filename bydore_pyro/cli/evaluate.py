@@ -28,8 +28,6 @@ from bydore_pyro.utils import (
     with_subject,
 )
 
-__all__ = ["COMMON", "EvaluateOptions", "ScoresConfig", "evaluate_command"]
-
 # What `--help` lists.
 COMMON = ("tasks", "num_fewshot", "limit", "data_dir", "hub", "batch_size", "device", "out")
 
@@ -123,11 +121,7 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
 
 
 def _kept(unfinished: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the finished tasks of an evaluation that was stopped, none without a file.
-
-    Raises:
-        RunFolderError: When the file is not of this very evaluation.
-    """
+    """Returns the finished tasks of an evaluation that was stopped, none without a file."""
     if not unfinished.exists():
         return {}
     try:

@@ -19,8 +19,6 @@ from bydore_pyro.utils import (
     with_subject,
 )
 
-__all__ = ["COMMON", "ExportOptions", "FileConfig", "export_command"]
-
 # What `--help` lists; `--help-all` adds the others.
 COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data", "tokenizer")
 

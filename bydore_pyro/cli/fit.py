@@ -18,7 +18,6 @@ from bydore_pyro.runs import (
     METHODS,
     REPEATING,
     SMOKE,
-    MethodDetails,
     MethodOptions,
     Metrics,
     begin_run,
@@ -26,7 +25,6 @@ from bydore_pyro.runs import (
     load_domains,
     options_or_resumed,
     peak_memory_megabytes,
-    plain,
     problem_of,
     run_epochs,
     spent,
@@ -46,12 +44,11 @@ from bydore_pyro.utils import (
     RunFolder,
     one_line_errors,
     option,
+    plain,
     provenance,
     tell,
     warn_idle,
 )
-
-__all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
@@ -121,8 +118,7 @@ class FitConfig(Checked):
         "tell what a domain is worth for a metric. Few runs of the larger model are then enough.",
     )
     predict: str | None = option(
-        None,
-        "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals.",
+        None, "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals."
     )
     domain_tokens: str | None = option(
         None,
@@ -208,7 +204,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         smaller, lines = directed(read_runs(Path(asked.scale_up)), metrics, *given)
         for line in lines:
             tell(f"--scale_up: {line}")
-    tokens = domain_tokens(options, table)
+    tokens = _domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
     else:
@@ -216,7 +212,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
     mixture, details = fit_table_of_runs(
         *(table, metrics, prior, options.regmix),
-        caps=None if tokens is None else caps_of(options, tokens),
+        caps=None if tokens is None else _caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
         smaller=smaller,
@@ -246,12 +242,8 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     print(report_text(folder.path))
 
 
-def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
-    """Returns the tokens of the table's domains ``(K,)``, None where they are not named.
-
-    Raises:
-        DataError: When they are needed and not named, or are other domains'.
-    """
+def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
+    """Returns the tokens of the table's domains ``(K,)``, None where they are not named."""
     run, place = options.run, options.fit.domain_tokens
     limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
     if place is None and limits:
@@ -268,12 +260,8 @@ def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     return np.array([found[name] for name in table.domains])
 
 
-def caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
-    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
-
-    Raises:
-        DataError: Without the run's length, or when the domains hold too little for it.
-    """
+def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
+    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it."""
     run = options.run
     if run.max_epochs is None:
         return None
@@ -316,7 +304,7 @@ def _write_fit(
         seed=options.run.seed,
         search=spent(cost),
         jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
-        details=MethodDetails(**vars(found.details)),
+        **vars(found.details),
         run_tokens=options.run_tokens if on_text or options.run.target_tokens else None,
         run_epochs=epochs or {},
         peak_memory_megabytes=peak_memory_megabytes(),

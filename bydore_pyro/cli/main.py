@@ -8,8 +8,6 @@ from importlib import import_module
 
 from bydore_pyro.utils import asks_for_help, fail, require_utf8
 
-__all__ = ["main"]
-
 # What each command does: its docstring's first sentence, which would take seconds to import.
 COMMANDS = {
     "prepare": "Turns domains of text into a token store",

@@ -23,6 +23,7 @@ from bydore_pyro.utils import (
     CLUSTER,
     Checked,
     DataError,
+    Table,
     Tokens,
     join_cluster,
     one_line_errors,
@@ -32,8 +33,6 @@ from bydore_pyro.utils import (
     tell,
     visible,
 )
-
-__all__ = ["COMMON", "PrepareConfig", "prepare_command"]
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -119,15 +118,13 @@ def prepare_command(arguments: Sequence[str]) -> None:
 def store_table(store: TokenStore) -> str:
     """Returns what a store holds as text, the domains by name; of many the largest, with the sums
     of branches and of the rest."""
-    import pandas
-
     entries = [store.index["domains"][name] for name in store.names]
     sizes = [entry["train"]["tokens"] for entry in entries]
     rows = shown_rows(store.names, sizes)
     if len(sizes) <= MOST_SHOWN:
         rows = sorted((row for row in rows if row.kind == "domain"), key=lambda row: row.places)
         rows = [row._replace(depth=0) for row in rows]
-    columns = {
+    counts = {
         "tokens": sizes,
         "held out": [entry["validation"]["tokens"] for entry in entries],
         "documents": [sum(entry[split]["documents"] for split in SPLITS) for entry in entries],
@@ -135,18 +132,16 @@ def store_table(store: TokenStore) -> str:
         "in validation": [entry["in_validation_dropped"] for entry in entries],
         "skipped": [entry["skipped"] for entry in entries],
     }
-    width = max(len(visible(row.label)) for row in rows)
-    names = [f"{visible(row.label):<{width}}" for row in rows]
-    sums = {key: [sum(own[k] for k in row.places) for row in rows] for key, own in columns.items()}
-    counts = pandas.DataFrame(sums, names).map("{:,}".format)
-    sampled = [_estimate(store.in_all(row.name)) if row.kind == "domain" else "" for row in rows]
-    if any(sampled):
-        counts.insert(1, "in all, about", sampled)
-    return counts.to_string()
+    columns = {"": [row.label for row in rows]}
+    for key, own in counts.items():
+        columns[key] = [f"{sum(own[k] for k in row.places):,}" for row in rows]
+        sampled = [_estimate(store.in_all(r.name)) if r.kind == "domain" else "" for r in rows]
+        if key == "tokens" and any(sampled):
+            columns["in all, about"] = sampled
+    return Table(header=tuple(columns), rows=list(zip(*columns.values(), strict=True))).as_text()
 
 
 def _estimate(size: dict[str, Any] | None) -> str:
-    """The estimated tokens of a domain and their standard error."""
     if size is None:
         return ""
     tokens, error = size["tokens"], size["standard_error"]

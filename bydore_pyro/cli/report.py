@@ -9,8 +9,6 @@ from typing import NoReturn
 
 from bydore_pyro.utils import appearing_file, one_line_errors
 
-__all__ = ["report_command"]
-
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:

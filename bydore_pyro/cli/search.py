@@ -13,8 +13,6 @@ from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.runs import Options
 from bydore_pyro.utils import Checked, RunFolder, one_line_errors, option
 
-__all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
-
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
     *("data", "validation", "objective", "at_least", "proxy", "tokens", "target_tokens", "device"),
@@ -55,12 +53,7 @@ def search_command(arguments: Sequence[str]) -> None:
     """Finds the domain weights that suit a validation set, and writes a run folder. --resume RUN
     continues a run that was stopped; --seeds N searches N times and compares the results."""
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import (
-        begin_run,
-        load_domains,
-        options_or_resumed,
-        search,
-    )
+    from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search
     from bydore_pyro.utils import tell
 
     about = search_command.__doc__ or ""

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import Metrics, RunConfig, read_as
+from bydore_pyro.runs import Metrics, RunConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
     Checked,
     DataError,
+    Table,
     one_line_errors,
     option,
     parse_options,
+    read_as,
     resumed_options,
     resumed_run,
     tell,
@@ -26,8 +28,6 @@ from bydore_pyro.utils import (
 
 if TYPE_CHECKING:
     from bydore_pyro.data import TokenStore
-
-__all__ = ["COMMON", "TrainConfig", "TrainOptions", "train_command"]
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -77,8 +77,7 @@ class TrainConfig(Checked):
         "it may move to every domain of the store.",
     )
     validation: list[str] = option(
-        [],
-        "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl.",
+        [], "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl."
     )
     drop_copies: bool = option(
         False, "With --live: leave out documents of the target that stand in the training text too."
@@ -125,12 +124,7 @@ def train_command(arguments: Sequence[str]) -> None:
     else:
         about = train_command.__doc__ or ""
         options = parse_options(
-            arguments,
-            "bydore train",
-            about,
-            TrainOptions,
-            smoke=SMOKE,
-            common=COMMON,
+            arguments, "bydore train", about, TrainOptions, smoke=SMOKE, common=COMMON
         )
         options = replace(options, train=_settled(options.train))
     _train(options, resume)
@@ -163,7 +157,7 @@ def _tried(mixture: Path) -> bool:
         record = read_as(Metrics, folder / "metrics.json")
     except (OSError, ValueError):
         return False
-    return bool(record.trials.tried or record.details.trials.tried)
+    return bool(record.trials.tried)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
@@ -234,17 +228,20 @@ def _store_of(given: TrainConfig) -> TokenStore:
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:
-    """Returns the results of a training as text."""
     held_out = metrics["held_out_loss_nats_per_token"]
     tokens = {**dict.fromkeys(held_out, 0), **metrics["tokens_by_domain"]}
-    width = max(6, *map(len, tokens))
-    lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs  held-out loss"]
-    for name in sorted(tokens, key=lambda name: -tokens[name]):
-        loss = f"{held_out[name]:.4f}" if name in held_out else "-"
-        lines.append(
-            f"{name:<{width}}  {tokens[name]:>17,}  {tokens[name] / metrics['tokens']:6.4f}  "
-            f"{metrics['epochs'].get(name, 0.0):6.2f}  {loss:>13}"
+    rows = [
+        (
+            name,
+            f"{count:,}",
+            f"{count / metrics['tokens']:.4f}",
+            f"{metrics['epochs'].get(name, 0.0):.2f}",
+            f"{held_out[name]:.4f}" if name in held_out else "-",
         )
+        for name, count in sorted(tokens.items(), key=lambda item: -item[1])
+    ]
+    header = ("domain", "tokens", "share", "epochs", "held-out loss")
+    lines = ["", Table(header=header, rows=rows).as_text()]
     if held_out:
         most = max(metrics["held_out_sequences"].values())
         lines.append(

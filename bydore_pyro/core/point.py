@@ -33,13 +33,7 @@ from torch import Tensor
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.quadratic import least, least_of, least_on_simplex, square_root
 
-__all__ = [
-    "best_for_mean",
-    "central_weights",
-    "given_away",
-    "most_likely_weights",
-    "run_mixture",
-]
+__all__ = ["best_for_mean", "central_weights", "given_away", "most_likely_weights", "run_mixture"]
 
 # Weights to effective shares, those of text that is read again, which teaches less than fresh text;
 # each by its own weight alone.

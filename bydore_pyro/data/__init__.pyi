@@ -8,6 +8,9 @@ from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
 from .held_out import HeldOut as HeldOut
 from .held_out import held_out_counts as held_out_counts
+from .index import FORMAT as FORMAT
+from .index import SPLITS as SPLITS
+from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
 from .names import check_name as check_name
 from .names import domain_of as domain_of
@@ -30,8 +33,6 @@ from .sources import TREE as TREE
 from .sources import files_below as files_below
 from .sources import read_list as read_list
 from .store import END as END
-from .store import FORMAT as FORMAT
-from .store import SPLITS as SPLITS
 from .store import TokenStore as TokenStore
 from .store import WatchedFile as WatchedFile
 from .store import check_needed as check_needed
@@ -40,7 +41,6 @@ from .store import is_store as is_store
 from .store import nothing_counted as nothing_counted
 from .store import open_store as open_store
 from .store import selected as selected
-from .store import sha256_of as sha256_of
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
 from .tokenizer import other_token as other_token

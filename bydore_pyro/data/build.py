@@ -34,13 +34,12 @@ from bydore_pyro.data.documents import (
     documents_of,
     split_of_file,
 )
+from bydore_pyro.data.index import SPLITS
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
-from bydore_pyro.data.store import END, SPLITS, nothing_counted, stored_as
+from bydore_pyro.data.store import END, nothing_counted, stored_as
 from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder, vocabulary_of
 from bydore_pyro.utils import DataError
-
-__all__ = ["RECORD", "Bar", "Build"]
 
 RECORD = "progress.sqlite"
 BATCH = 500_000  # characters that are encoded at once
@@ -51,7 +50,7 @@ CACHE = 64_000  # kB of the database that stay in memory
 Bar = Callable[[float, float, str], None]
 
 
-class Text(NamedTuple):
+class _Text(NamedTuple):
     """A text on its way to the encoder; `size` is in bytes."""
 
     text: str
@@ -96,10 +95,10 @@ class Build:
         # Source and row of each place's last text, row 0 where all of the source is one document.
         self._last: dict[tuple[str, Split], tuple[int, int]] = {}
         self._touched: set[Path] = set()  # not yet on the disk
-        self._batch: list[Text] = []
+        self._batch: list[_Text] = []
         self._characters = 0  # of the batch
         self._encode: Callable[[list[str]], Future[Encoded]]
-        self._encoded: deque[tuple[Future[Encoded], list[Text]]] = deque()
+        self._encoded: deque[tuple[Future[Encoded], list[_Text]]] = deque()
         self._database = sqlite3.connect(folder / RECORD, isolation_level=None)
         for statement in (
             "PRAGMA journal_mode = WAL",
@@ -241,7 +240,7 @@ class Build:
         self._count(*place, len(content))
         witness = number, 0 if self.sources[number].is_whole else document.row
         begins = self._last.get(place) != witness
-        self._batch.append(Text(text, name, document.split, len(content), begins, number))
+        self._batch.append(_Text(text, name, document.split, len(content), begins, number))
         self._characters += len(text)
         self._last[place] = witness
 
@@ -262,7 +261,7 @@ class Build:
             future, batch = self._encoded.popleft()
             self._write(future.result(), batch)
 
-    def _write(self, encoded: Encoded, batch: list[Text]) -> None:
+    def _write(self, encoded: Encoded, batch: list[_Text]) -> None:
         """Appends a batch's tokens, and where documents end, to the arrays of their places."""
         tokens, lengths = encoded
         places: dict[tuple[str, Split], list[int]] = {}

@@ -23,8 +23,6 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokens import Tokens, kept
 from bydore_pyro.utils import content_hash
 
-__all__ = ["copies_in", "without_documents"]
-
 BEGIN = 16  # tokens of a document that are compared first
 BLOCK = 2**16  # documents of which these are read at once
 MOST = 2_000_000  # candidates of a domain that are compared; of more, so many, spread evenly

@@ -22,16 +22,6 @@ from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
 from bydore_pyro.utils import Checked, DataError, option
 
-__all__ = [
-    "CorpusConfig",
-    "Document",
-    "SourceFile",
-    "Split",
-    "documents_of",
-    "in_reading_order",
-    "split_of_file",
-]
-
 Split = Literal["train", "validation"]
 Taken = Mapping[tuple[str | None, Split], int]  # bytes by domain and side
 

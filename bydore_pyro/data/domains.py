@@ -15,8 +15,6 @@ from bydore_pyro.data.store import TokenStore, check_needed
 from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils import DataError, listed
 
-__all__ = ["Domains", "Permutation", "SequenceStream", "held_out_stream", "kept_aside"]
-
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
 #: Reads tokens by calling what it is given, and checks them.
@@ -96,14 +94,17 @@ class SequenceStream:
         """Returns sequences ``(count, T)`` from `position` of the stream on."""
         return self.sequences(self.rows(position, count))
 
+    def first(self, most: int) -> Tensor:
+        """Returns the first sequences ``(n, T)``, int64, each once, at most so many."""
+        return torch.from_numpy(self.read(0, min(most, self.count)).astype(np.int64))
+
     def sequences(self, rows: np.ndarray) -> np.ndarray:
         """Returns the sequences ``(count, T)`` with these numbers in the token array."""
         positions = rows[:, None] * self._length + np.arange(self._length)  # (count, T)
         return self._taken(lambda: self._tokens[positions])
 
     def rows(self, position: int, count: int) -> np.ndarray:
-        """Returns the numbers in the token array ``(count,)`` of the sequences from `position`
-        on."""
+        """Returns which sequences of the token array ``(count,)`` come from `position` on."""
         blocks = range(position // BLOCK, -(-(position + count) // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK
@@ -261,8 +262,7 @@ class Domains:
         return self._draw("train", counts)
 
     def signal_batch(self, sequences: int, names: Sequence[str] | None = None) -> Tensor:
-        """Draws `sequences` of each domain, or of `names`, ``(K * sequences, T)``, domain after
-        domain."""
+        """Draws `sequences` of each domain, or of `names`, in order ``(K * sequences, T)``."""
         return self._draw("signal", dict.fromkeys(names or self.names, sequences))
 
     def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:

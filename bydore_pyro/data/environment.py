@@ -19,8 +19,6 @@ from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
 
-__all__ = ["DISTRIBUTIONS", "KINDS", "environment_sources"]
-
 # Fixed, so that installing an extra does not change the corpus: the requirements of the main job
 # and what these require in turn.
 DISTRIBUTIONS = (
@@ -70,7 +68,7 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
         kind = _kind(name)
         if kind is None or ".." in name.parts or not path.is_file():
             continue
-        kinds = {kind: read_whole}
+        kinds = {kind: _read_whole}
         if kind == "python":
             kinds["docstrings"] = read_docstrings
         size, version = size_and_time(path)
@@ -92,8 +90,7 @@ def _one_row(read: Callable[[Path], str | None], path: Path) -> Iterator[Row]:
     yield Row(1, read(path))
 
 
-def read_whole(path: Path) -> str | None:
-    """Returns the file's text, or None where it is not UTF-8."""
+def _read_whole(path: Path) -> str | None:
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
@@ -116,7 +113,7 @@ def _kind(name: PurePosixPath) -> str | None:
 
 def read_docstrings(path: Path) -> str | None:
     """Returns a Python file's docstrings, in order, or None where it does not parse."""
-    text = read_whole(path)
+    text = _read_whole(path)
     if text is None:
         return None
     try:

@@ -16,8 +16,6 @@ from typing import Any
 from bydore_pyro.data.kinds import Form
 from bydore_pyro.utils import DataError
 
-__all__ = ["numbered_lines", "rows_of", "too_long"]
-
 BLOCK = 2**17  # bytes of a line that is too long, read at a time
 ARRAY = re.compile(rb"\s*\[\s*(\{|\]|$)")  # of rows, as far as it is seen
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -8,8 +8,6 @@ from typing import Literal
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.utils import DataError, listed
 
-__all__ = ["HeldOut", "held_out_counts"]
-
 HeldOut = Literal["validation", "judged"]  # sides of a store
 EDGE = 1e-6  # shares that are normalised again differ by less
 

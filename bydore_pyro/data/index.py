@@ -12,8 +12,6 @@ from typing import Any, Literal
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.utils import DataError, one_line
 
-__all__ = ["FORMAT", "INDEX", "SPLITS", "building_place", "read_index", "sha256_of"]
-
 FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")

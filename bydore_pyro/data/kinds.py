@@ -10,17 +10,6 @@ from typing import Literal, NamedTuple
 
 from bydore_pyro.data.remote import opened
 
-__all__ = [
-    "HEAD",
-    "Kind",
-    "can_be_entered",
-    "head",
-    "is_beside_rows",
-    "is_row_file",
-    "kind_of",
-    "no_text",
-]
-
 Form = Literal["json", "csv", "tsv", "parquet", "text"]
 Compression = Literal["gzip", "zstd", "bz2", "xz"]
 FORMS: dict[str, Form] = {

@@ -8,8 +8,6 @@ from typing import Literal
 
 from bydore_pyro.utils import DataError
 
-__all__ = ["check_name", "domain_of", "side_of", "split_named"]
-
 # Names of files or folders by which `datasets` and trainers know the sides of a split:
 # ``validation.jsonl.gz``, ``validation-00000-of-00001.parquet``, ``val_small``, ``c4-validation.1``
 # and ``law_val_000000.bin``, but not ``dev notes.md``.

@@ -9,8 +9,6 @@ from typing import Any
 
 from bydore_pyro.data.kinds import Compression
 
-__all__ = ["unpacked"]
-
 HEADER = 18  # bytes of a frame's header, at most
 SIP = 2**10  # bytes of zstd that are unpacked at once: they may become 32 MB
 ARROW = 2**27  # window that pyarrow reads

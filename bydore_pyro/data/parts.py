@@ -11,8 +11,6 @@ from fsspec.utils import seek_delimiter
 from bydore_pyro.data.kinds import kind_of
 from bydore_pyro.data.remote import opened, readable_place
 
-__all__ = ["Part", "Sips", "lines_of", "row_groups"]
-
 BLOCK = 2**22  # bytes that are read at a time
 LINE = 2**16  # bytes that are read at a time where the next line is looked for
 

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.index import FORMAT
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sampling import in_parts
 from bydore_pyro.data.sources import list_sources
-from bydore_pyro.data.store import FORMAT
 from bydore_pyro.data.tokenizer import TokenizerConfig, encode, load_encoder
 from bydore_pyro.utils import content_hash
-
-__all__ = ["Plan", "make_plan", "most_text", "sample_text"]
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.store import SIDES, SPLITS, TokenStore, nothing_counted, selected
+from bydore_pyro.data.index import SPLITS
+from bydore_pyro.data.store import SIDES, TokenStore, nothing_counted, selected
 from bydore_pyro.data.tokens import joined
 from bydore_pyro.utils import content_hash
-
-__all__ = ["Pooled", "gathered", "pooled", "with_branches"]
 
 FEWEST = 2  # sequences of a domain that is measured alone
 

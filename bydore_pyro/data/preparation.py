@@ -21,22 +21,18 @@ from typing import Any
 
 from bydore_pyro.data.build import RECORD, Bar, Build
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.index import building_place
+from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, sha256_of
 from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sampling import bytes_listed, in_parts
 from bydore_pyro.data.store import (
-    FORMAT,
-    INDEX,
-    SPLITS,
     TokenStore,
     file_sha256,
     is_store,
     nothing_counted,
     open_store,
     selected,
-    sha256_of,
     stored_as,
 )
 from bydore_pyro.data.tokenizer import (
@@ -45,15 +41,7 @@ from bydore_pyro.data.tokenizer import (
     tokenizer_sha256,
     train_tokenizer,
 )
-from bydore_pyro.utils import (
-    DataError,
-    FolderLock,
-    appearing_folder,
-    cluster_cpus,
-    join_cluster,
-)
-
-__all__ = ["cache_folder", "load_tokens", "prepare", "tell_idle"]
+from bydore_pyro.utils import DataError, FolderLock, appearing_folder, cluster_cpus, join_cluster
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +125,6 @@ def _build(
     progress: Callable[[str], None],
     bar: Bar,
 ) -> dict[str, Any]:
-    """Fills the arrays and returns the index."""
     try:
         cap = most_text(plan, partial / "tokenizer")
         sources = in_parts(plan.sources, plan.corpus, cap)

@@ -9,15 +9,6 @@ from typing import Any
 
 from bydore_pyro.utils import DataError, content_hash, one_line
 
-__all__ = [
-    "is_remote",
-    "list_anew",
-    "opened",
-    "path_of",
-    "readable_place",
-    "size_and_time",
-]
-
 EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs"}  # of this package, by what addresses begin with
 # File systems' names for what changes with the content of a file; all call the size alike.
 VERSIONS = ("ETag", "etag", "generation", "blob_id", "md5Hash", "LastModified", "mtime", "created")

@@ -14,22 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
-from bydore_pyro.data.kinds import Compression, Form, head, kind_of, no_text
+from bydore_pyro.data.kinds import Compression, Form, can_be_entered, kind_of, no_text
 from bydore_pyro.data.names import check_name
 from bydore_pyro.data.packed import unpacked
 from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
 from bydore_pyro.utils import DataError, one_line, option, plain_json, require_fields
-
-__all__ = [
-    "LARGE_TEXT",
-    "PIECE",
-    "Row",
-    "RowConfig",
-    "read_hub",
-    "read_rows",
-    "read_text",
-]
 
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
@@ -95,7 +85,7 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
         yield from _usable(_table_rows(path, config, part), str(path), "row", config)
         return
     start = part.start if part else 0
-    if part is not None and not compression and form == "json" and not _is_array(path):
+    if part is not None and form == "json" and can_be_entered(path):
         with readable_place(str(path)), opened(path) as file, lines_of(file, part)[1] as lines:
             place = f"{path} from byte {start}" if start else str(path)
             yield from _usable(numbered_lines(lines, LONGEST), place, "line", config)
@@ -195,11 +185,6 @@ def _text(row: Any, column: str, *, whole: bool = False) -> str:
     except UnicodeEncodeError:
         raise DataError(f"Expected text in column '{column}', found half a character") from None
     return value
-
-
-def _is_array(path: Path) -> bool:
-    """Whether a file called .json is one array of rows."""
-    return path.suffix.lower() == ".json" and head(path).lstrip().startswith(b"[")
 
 
 def _unpacked(

@@ -14,8 +14,6 @@ from bydore_pyro.data.documents import CorpusConfig, SourceFile, split_of_file
 from bydore_pyro.data.kinds import can_be_entered
 from bydore_pyro.data.parts import Part, row_groups
 
-__all__ = ["bytes_listed", "in_parts"]
-
 PARTS = 64  # that a sample is made of, at least, where there is so much text
 LEAST = 2**15  # bytes of a part
 MOST = 8 * PARTS  # parts of a domain: text may be an eighth of a file

@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Sizes"]
-
 
 class Sizes:
     """Sums over the files and parts of files that were read whole: the clusters of a sample.

@@ -13,25 +13,14 @@ from typing import Any, NamedTuple
 
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.index import SPLITS
 from bydore_pyro.data.kinds import head, is_beside_rows, is_row_file
 from bydore_pyro.data.names import check_name, domain_of, side_of, split_named
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
-from bydore_pyro.data.rows import (
-    LARGE_TEXT,
-    Row,
-    RowConfig,
-    read_hub,
-    read_rows,
-    read_text,
-)
-from bydore_pyro.data.store import SPLITS
+from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, listed, one_line, readable, yaml_or_json
-
-__all__ = [
-    *("LISTS", "TREE", "ListedDomain", "files_below", "list_sources", "read_list"),
-]
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
@@ -220,7 +209,6 @@ def _hub(
 
 
 def _of_rows(path: Path, rows: RowConfig) -> list[SourceFile]:
-    """Files of rows that name their domains."""
     sources = _sources(path, rows, path, None)
     if not sources:
         raise DataError(f"Expected .jsonl, .json, .csv, .tsv or .parquet files, found none: {path}")
@@ -302,7 +290,6 @@ def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
 
 
 def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> list[SourceFile]:
-    """The sources of one domain of a list."""
     where = f"domain '{name}' in {listing}"
     config = dataclasses.replace(rows, text_column=entry.text_column or rows.text_column)
     sources = []

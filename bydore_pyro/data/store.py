@@ -31,28 +31,10 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, read_index, sha256_of
+from bydore_pyro.data.index import INDEX, SPLITS, read_index
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokens import Tokens, parted
 from bydore_pyro.utils import DataError, content_hash, listed
-
-__all__ = [
-    "END",
-    "FORMAT",
-    "INDEX",
-    "SIDES",
-    "SPLITS",
-    "TokenStore",
-    "WatchedFile",
-    "check_needed",
-    "file_sha256",
-    "is_store",
-    "nothing_counted",
-    "open_store",
-    "selected",
-    "sha256_of",
-    "stored_as",
-]
 
 SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
@@ -299,7 +281,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
 
 
 def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
-    """Maps an array of so many numbers from a file."""
     try:
         found = path.stat().st_size
         if found != count * dtype.itemsize:

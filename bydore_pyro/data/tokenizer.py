@@ -20,32 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.utils import (
-    Checked,
-    DataError,
-    Tasks,
-    join_cluster,
-    one_line,
-    option,
-    read_json,
-)
+from bydore_pyro.utils import Checked, DataError, Tasks, join_cluster, one_line, option, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-__all__ = [
-    "END_OF_TEXT",
-    "TokenizerConfig",
-    "encode",
-    "encoding",
-    "load_encoder",
-    "other_token",
-    "pad_token",
-    "save_tokenizer",
-    "tokenizer_sha256",
-    "train_tokenizer",
-    "vocabulary_of",
-]
 
 END_OF_TEXT = "<|endoftext|>"
 FILE = "tokenizer.json"

@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["LazyTokens", "Runs", "Tokens", "joined", "kept", "parted"]
-
 EVERY = 3  # one document of so many is judged
 #: What is kept of an array: starts and ends, exclusive.
 Runs = tuple[np.ndarray, np.ndarray]

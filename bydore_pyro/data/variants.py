@@ -11,17 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.kinds import is_row_file
 from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows
-from bydore_pyro.data.store import END, SIDES, TokenStore, check_needed, nothing_counted, sha256_of
+from bydore_pyro.data.store import END, SIDES, TokenStore, check_needed, nothing_counted
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.utils import DataError, listed
-
-__all__ = [
-    *("cut_store", "joined_stores", "name_of_validation_file", "target_and_share"),
-    "with_validation_file",
-]
 
 
 def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:

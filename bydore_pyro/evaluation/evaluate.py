@@ -28,8 +28,6 @@ from bydore_pyro.utils import (
     require,
 )
 
-__all__ = ["PILE13", "EvaluationConfig", "average_of", "evaluate_model", "load_model"]
-
 SEED = 1234  # chooses the examples: lm-eval's own
 
 

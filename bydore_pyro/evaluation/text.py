@@ -18,8 +18,6 @@ from bydore_pyro.data import RowConfig, read_rows
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import DataError, NonFiniteError
 
-__all__ = ["Document", "loss_per", "read_documents", "text_loss"]
-
 LONGEST = 2048  # tokens of a document, with the one that begins it
 AT_ONCE = 256  # rows that are tokenised together
 

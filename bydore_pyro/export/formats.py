@@ -16,8 +16,6 @@ from typing import Any, Literal
 from bydore_pyro.data import read_list
 from bydore_pyro.utils import Checked, DataError, option
 
-__all__ = ["FORMATS", "ExportConfig", "Format", "Share", "as_stage", "levanter_block"]
-
 DOMAIN = "{domain}"
 Samples = Literal["tokens", "sequences", "documents"]
 UNITS: dict[Samples, str] = {"tokens": "tokens", "sequences": "tokens", "documents": "documents"}
@@ -75,8 +73,7 @@ class ExportConfig(Checked):
         "/data/{domain}_text_document.",
     )
     paths: str | None = option(
-        None,
-        "In place of --prefix: a JSON or YAML list of domains with the path or paths of each.",
+        None, "In place of --prefix: a JSON or YAML list of domains with the path or paths of each."
     )
     samples: str | None = option(
         None,
@@ -249,11 +246,7 @@ STAGES: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
     },
     "nanotron": lambda content, step: {
         "data_stages": [
-            {
-                "name": f"from step {step}",
-                "start_training_step": step,
-                "data": {"dataset": content},
-            }
+            {"name": f"from step {step}", "start_training_step": step, "data": {"dataset": content}}
         ]
     },
 }

@@ -21,8 +21,6 @@ from bydore_pyro.data import Tokens, TokenStore, load_encoder, tokenizer_sha256
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError
 
-__all__ = ["converted", "document_shares", "rounded", "tokens_per_byte", "tokens_per_document"]
-
 PIECES, LENGTH = 64, 4096  # of a domain that is longer, so many pieces of so many tokens are read
 
 

@@ -20,8 +20,6 @@ from bydore_pyro.export.shares import (
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, mixture_from
 from bydore_pyro.utils import DataError, RunFolderError, listed, read_json
 
-__all__ = ["Exported", "export", "export_from"]
-
 DIGITS = 6  # of the weights
 FEW = 10  # names in a note
 

@@ -53,8 +53,6 @@ from bydore_pyro.utils import listed
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["LiveMixture", "LiveRound"]
-
 LEVEL = 0.5  # probability from which on weights move
 KEPT = 5  # every so many draws are kept
 NOTHING = 0.95  # unexplained share of a target from which on no mixture is like it

@@ -11,8 +11,6 @@ from transformers import TrainerCallback
 
 from bydore_pyro.live.live_mixture import LiveMixture
 
-__all__ = ["LiveCallback", "LiveDataset"]
-
 
 class LiveDataset(IterableDataset[dict[str, Tensor]]):
     """Sequences of a live mixture without end, as `input_ids` and `labels` ``(T,)``.

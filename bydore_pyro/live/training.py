@@ -14,19 +14,12 @@ from torch import nn
 from bydore_pyro.answer import plot_rounds
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.live.live_mixture import LEVEL, LiveMixture
+from bydore_pyro.measure import by_name
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
-from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, plain, spent
+from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, spent
 from bydore_pyro.training import MEASURING, TargetConfig
-from bydore_pyro.utils import (
-    DataError,
-    RunFolder,
-    read_tree,
-    tell,
-    write_tree,
-)
-
-__all__ = ["LiveTraining"]
+from bydore_pyro.utils import DataError, RunFolder, plain, read_tree, tell, write_tree
 
 FOLDER = "live"  # in a checkpoint
 BEGINNING = 8  # the first round is after this part of the run, a quarter and a half follow
@@ -162,8 +155,8 @@ class LiveTraining:
             RoundRecord(
                 step=one.step,
                 sequences=len(self.names) * self.mixture.sequences,
-                weights=dict(zip(self.names, one.weights.tolist(), strict=True)),
-                alone=dict(zip(self.names, one.found.tolist(), strict=True)),
+                weights=by_name(self.names, one.weights),
+                alone=by_name(self.names, one.found),
                 better=one.better,
                 moved=one.moved,
                 unexplained=one.unexplained,

@@ -11,8 +11,6 @@ from bydore_pyro.core import Parameters, finite_difference, scatter_of_means
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch
 
-__all__ = ["ResidualCheck", "check_residual"]
-
 FAR = 3.0  # standard errors, for the largest of K
 
 

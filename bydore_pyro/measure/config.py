@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from bydore_pyro.utils import Checked, option
 
-__all__ = ["MatchingConfig"]
-
 MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
 
 
@@ -20,11 +18,7 @@ class MatchingConfig(Checked):
         ValueError: When an option is out of its range, or `check_sequences` is 1.
     """
 
-    steps: int = option(
-        400,
-        "Steps of the search, or of a training of the proxy.",
-        least=1,
-    )
+    steps: int = option(400, "Steps of the search, or of a training of the proxy.", least=1)
     rounds: int = option(
         3,
         "Matching: number of rounds in which gradients are measured and losses read, the last one "

@@ -12,8 +12,6 @@ from bydore_pyro.measure.measurement import Measurement, measure
 from bydore_pyro.measure.readings import read_losses
 from bydore_pyro.proxy import GradientSketch, Proxy, train_on_mixture
 
-__all__ = ["MeasuredStep", "measured_training"]
-
 
 @dataclass(frozen=True)
 class MeasuredStep:

@@ -22,18 +22,6 @@ from bydore_pyro.data import Domains, file_sha256
 from bydore_pyro.proxy import GradientSketch, MeasuredModel, ShardedSketch, check_finite
 from bydore_pyro.utils import TREE, DataError, appearing_folder, read_tree, run_pieces, write_tree
 
-__all__ = [
-    "Measurement",
-    "frozen",
-    "keep_measurement",
-    "measure",
-    "read_measurements",
-    "sample_of",
-    "sampled",
-    "set_parameters",
-    "thawed",
-]
-
 FORMAT = "bydore_pyro.measurement/3"
 DELAY = 2.0  # seconds; a round that is over by then shows no bar of its own
 

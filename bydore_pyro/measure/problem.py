@@ -19,11 +19,9 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
 from bydore_pyro.utils import DataError
 
-__all__ = ["Problem", "by_name"]
 
-
-def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    """Returns an array ``(K,)`` as plain numbers by the domains' names."""
+def by_name(names: Sequence[str], values: np.ndarray | torch.Tensor) -> dict[str, float]:
+    """Returns an array or tensor ``(K,)`` as plain numbers by the domains' names."""
     return dict(zip(names, values.tolist(), strict=True))
 
 

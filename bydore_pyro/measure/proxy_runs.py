@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from bydore_pyro.data import HeldOut, held_out_stream
@@ -30,9 +29,6 @@ from bydore_pyro.utils import (
     set_aside,
     write_tree,
 )
-
-__all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_mixtures",
-           "train_runs"]  # fmt: skip
 
 FORMAT = "bydore_pyro.proxy_run/4"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
@@ -190,8 +186,7 @@ def held_out_sequences(
     """
     length, seed = problem.sequence_length, problem.seed
     stream = held_out_stream(problem.corpus, name, length, seed, side)
-    found = stream.read(0, min(count, stream.count))
-    return torch.from_numpy(found.astype(np.int64)).to(problem.device)
+    return stream.first(count).to(problem.device)
 
 
 def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
@@ -213,7 +208,6 @@ def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
 
 
 def _place(problem: Problem, run: PlannedRun) -> Path:
-    """The run's folder, named by the hash of its identity."""
     text = json.dumps(_identity(problem, run), sort_keys=True)
     return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -263,12 +257,7 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
 
 
 def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
-    """Reads a finished run.
-
-    Raises:
-        FileNotFoundError: When it was not.
-        ValueError: When it is damaged, or another than its place says.
-    """
+    """Reads a finished run: FileNotFoundError without one, ValueError for a damaged or another."""
     place = _place(problem, run)
     if not place.exists():
         raise FileNotFoundError(place)

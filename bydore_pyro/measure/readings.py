@@ -11,15 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import DataError, Number, content_hash, plain_json, read_as, with_hash
-
-__all__ = ["READ", "READINGS", "Reading", "read_losses", "read_readings", "readings_text"]
 
 READ = 64  # sequences of a domain
 READINGS = "losses.json"
@@ -41,24 +35,20 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class _Table:
     """What `READINGS` holds."""
 
     readings: tuple[Reading, ...]
 
 
-def held_out_text(domains: Domains, name: str) -> Tensor:
-    """Returns the first of a domain's held-out sequences ``(n, T)``, the same for every model."""
-    stream = held_out_stream(domains.corpus, name, domains.sequence_length, domains.seed)
-    sequences = stream.read(0, min(READ, stream.count))
-    return torch.from_numpy(sequences.astype(np.int64)).to(domains.device)
-
-
 def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
     """Returns a model's losses by domain, nats per token, of those that have held-out text."""
-    held_out, length = domains.corpus.validation, domains.sequence_length
-    names = [name for name in domains.names if len(held_out[name]) >= length]
-    return {name: model.evaluate(held_out_text(domains, name), "read") for name in names}
+    corpus, length, found = domains.corpus, domains.sequence_length, {}
+    for name in domains.names:
+        if len(corpus.validation[name]) >= length:
+            text = held_out_stream(corpus, name, length, domains.seed).first(READ)
+            found[name] = model.evaluate(text.to(domains.device), "read")
+    return found
 
 
 def readings_text(readings: Sequence[Reading]) -> str:
@@ -81,4 +71,4 @@ def read_readings(folder: Path) -> tuple[Reading, ...]:
         sound = False
     if not sound:
         raise DataError(f"Expected the losses that a run has written, found none or others: {path}")
-    return read_as(Table, path).readings
+    return read_as(_Table, path).readings

@@ -21,8 +21,6 @@ from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thaw
 from bydore_pyro.proxy import GradientSketch, ShardedSketch
 from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
 
-__all__ = ["TargetMeasurement", "read_target"]
-
 TARGETS = "targets"
 FORMAT = "bydore_pyro.target/1"
 
@@ -74,8 +72,6 @@ def read_target(
     measured: Measurement,
     target: Domains,
     *,
-    name: str = "validation",
-    metric: Metric | None = None,
     each: bool = False,
     anew: bool = False,
 ) -> TargetMeasurement:
@@ -85,8 +81,6 @@ def read_target(
         sketch: Of the model, at the parameters of the measurement (`set_parameters`).
         measured: Of the domains, in the order of the evidence.
         target: Its validation set is the target.
-        name: Of the target, for errors.
-        metric: That of the measurement, if it is known.
         each: Whether each domain of the target is read by itself too.
         anew: Whether they are read although they are kept.
 
@@ -94,9 +88,9 @@ def read_target(
         DataError: When what is kept is damaged, or of another measurement.
         NonFiniteError: See `sample_of`.
     """
-    sample, losses = _sample(sketch, measured, target, name, anew)
+    sample, losses = _sample(sketch, measured, target, anew)
     samples = list(measured.samples.values())
-    metric = metric or Metric(samples)
+    metric = Metric(samples)
     seen = [metric.of(one) for one in samples]
 
     def read(rows: slice) -> TargetMeasurement:
@@ -117,11 +111,7 @@ def read_target(
 
 
 def _sample(
-    sketch: GradientSketch | ShardedSketch,
-    measured: Measurement,
-    target: Domains,
-    name: str,
-    anew: bool,
+    sketch: GradientSketch | ShardedSketch, measured: Measurement, target: Domains, anew: bool
 ) -> tuple[Sample, Tensor]:
     """Returns a target's gradients, as float16 keeps them, and losses ``(n,)``; keeps them."""
     rows, documents = target.validation, target.validation_documents
@@ -139,7 +129,7 @@ def _sample(
             raise DataError(f"Expected the gradients of a target in {path}, found {header}")
         sample = thawed(kept["sketches"], kept["largest"], kept["documents"])
         return sample, kept["losses"]
-    found, losses = sample_of(sketch, rows, documents, measured.step, name)
+    found, losses = sample_of(sketch, rows, documents, measured.step, "validation")
     sketches, largest, witnesses = frozen(found)
     if path:
         tree = {"sketches": sketches, "largest": largest, "documents": witnesses, "losses": losses}

@@ -15,8 +15,6 @@ import numpy as np
 
 from bydore_pyro.utils import DataError, content_hash, listed, unique_keys
 
-__all__ = ["Mixture", "below", "jitter", "total_variation", "within_caps"]
-
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1

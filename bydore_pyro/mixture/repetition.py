@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["PROXY_CONSTANT", "effective_shares"]
-
 PROXY_CONSTANT = 4.0  # R of a proxy that was not measured: `models/proxy-tiny`'s, up to 8 readings
 
 

@@ -23,8 +23,6 @@ from typing import Any
 
 from bydore_pyro.utils import unique_keys
 
-__all__ = ["blend_of", "module_weights", "names_of_paths", "trainers_weights"]
-
 LINE = re.compile(r"([-+0-9.eE]+)\s+(\S+)")
 
 

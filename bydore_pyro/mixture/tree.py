@@ -12,8 +12,6 @@ import numpy as np
 
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture, below
 
-__all__ = ["Row", "interval_of", "shown_rows"]
-
 
 class Row(NamedTuple):
     """A domain, a branch (all domains below a path), or the rest, not shown one by one.

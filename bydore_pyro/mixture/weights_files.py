@@ -44,14 +44,6 @@ from bydore_pyro.utils import (
     yaml_or_json,
 )
 
-__all__ = [
-    "mixture_from",
-    "normalised",
-    "numbers_of",
-    "read_mixture",
-    "require_finished",
-]
-
 PUBLISHED = "published:"
 ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
@@ -191,11 +183,7 @@ def require_finished(folder: Path) -> None:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Returns what a file of names with weights holds, whatever it is written in.
-
-    Raises:
-        ValueError: What was found that is no such file.
-    """
+    """Returns what a file of names with weights holds, whatever it is written in."""
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:

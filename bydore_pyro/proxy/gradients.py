@@ -22,8 +22,6 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.utils import return_freed_memory
 
-__all__ = ["GradientSketch", "random_signs"]
-
 MOST_VALUES = 2**23  # of the gradients that are held at once; 32 MiB in float32
 TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
 

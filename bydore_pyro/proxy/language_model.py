@@ -18,16 +18,6 @@ from bydore_pyro.utils import DataError, one_line
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = [
-    "TokenLosses",
-    "build_language_model",
-    "configuration_of",
-    "load_language_model",
-    "load_weights",
-    "model_source",
-    "read_model_config",
-]
-
 PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a checkout, else in it
 OURS = "models"  # the folder of our own models
 MOST_LOGITS = 2**26  # held at once; 256 MiB in float32

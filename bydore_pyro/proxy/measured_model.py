@@ -18,8 +18,6 @@ from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.utils import NonFiniteError
 
-__all__ = ["Cost", "MeasuredModel", "check_finite"]
-
 
 @dataclass
 class Cost:

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from bydore_pyro.utils import require
 
-__all__ = ["Parallel", "number_of_processes"]
-
 
 def number_of_processes() -> int:
     """Returns how many processes `torchrun` or `accelerate` started, 1 if neither did."""

@@ -13,8 +13,6 @@ from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.utils import Checked, option
 
-__all__ = ["Proxy", "ProxyConfig"]
-
 LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 
 

@@ -26,17 +26,6 @@ from bydore_pyro.utils import (
     write_tree,
 )
 
-__all__ = [
-    "STRATEGIES",
-    "Strategy",
-    "kept_when_stopped",
-    "proxy_content",
-    "restore_proxy",
-    "schedule",
-    "systematic_counts",
-    "train_on_mixture",
-]
-
 Strategy = Literal["intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
 

@@ -23,8 +23,6 @@ from torch import Tensor, nn
 from bydore_pyro.proxy.gradients import random_signs
 from bydore_pyro.proxy.measured_model import MeasuredModel
 
-__all__ = ["ShardedSketch", "is_sharded", "micro_batch"]
-
 FEWEST = 8  # micro-batches of a batch, where it has as many sequences
 
 

@@ -19,8 +19,6 @@ from bydore_pyro.utils import visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["as_svg", "rounds_figure", "trajectory_figure"]
-
 FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
 MOST_POINTS, MOST_TICKS = 300, 10
 NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hundredths of a point

@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
-from bydore_pyro.report.words import Level, Table, Verdict, count, number, percent
-from bydore_pyro.utils import listed, visible
+from bydore_pyro.report.words import Level, Verdict, count, number, percent
+from bydore_pyro.utils import Table, listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "JUDGED",
-    "bounds_table",
-    "curves_figure",
-    "frontier_figure",
-    "losses_words",
-    "outlook_table",
-    "outlook_verdicts",
-    "price_columns",
-]
 
 SURE, UNSURE = 0.9, 0.5  # probabilities
 SAME = 5e-4  # nats per token, below which a difference is shown as 0.000
@@ -94,7 +83,7 @@ def losses_words(outlook: Outlook) -> str | None:
     return f"{words}."
 
 
-def uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
+def _uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
     """Returns in a sentence whose losses are guesses, and what may help; "" if no target's are."""
     if not uncovered:
         return ""
@@ -115,7 +104,7 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
         outlook: Of the mixture.
         uncovered: What is unexplained of the targets that the domains do not cover, by name.
     """
-    guess = uncovered_words(uncovered, outlook)
+    guess = _uncovered_words(uncovered, outlook)
     if outlook.decided in WORDS:
         question = "Does the law know what this mixture loses on the target?"
         return [Verdict("careful", question, "Hardly", guess + WORDS[outlook.decided])]

@@ -37,14 +37,11 @@ from bydore_pyro.report.tables import (
     weights_table,
 )
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.report.words import Table, Verdict
-from bydore_pyro.utils import RunFolder, listed, visible
+from bydore_pyro.report.words import Verdict
+from bydore_pyro.utils import RunFolder, Table, listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["Section", "add_html_report", "comparison_sections", "comparison_text", "html_report",
-           "report_text", "run_sections"]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
@@ -104,7 +101,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
     caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
-    outlook, asked = record.outlook, record.forecast
+    outlook, asked = record.metrics.outlook, record.forecast
     seen: list[Any] = []
     for draw, below in ((frontier_figure, FRONTIER), (curves_figure, CURVES)):
         if drawn and (figure := draw(outlook)) is not None:

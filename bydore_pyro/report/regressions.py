@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import Level, Table, Verdict, number, percent
+from bydore_pyro.report.words import Level, Verdict, number, percent
 from bydore_pyro.tables import Regressed
-
-__all__ = ["regression_tables", "regression_verdicts"]
+from bydore_pyro.utils import Table
 
 # Rank correlation of left-out runs, x 100, from which a regression is believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0
@@ -22,8 +21,7 @@ def regression_verdicts(record: RunRecord) -> list[Verdict]:
 
 
 def _runs(record: RunRecord) -> Verdict | None:
-    """Judges whether there were enough runs for the domains."""
-    runs, mixture = record.metrics.details.runs, record.mixture
+    runs, mixture = record.metrics.runs, record.mixture
     if runs is None or mixture is None:
         return None
     figures = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
@@ -34,8 +32,7 @@ def _runs(record: RunRecord) -> Verdict | None:
 
 
 def _regression(record: RunRecord) -> Verdict | None:
-    """Judges whether the regression ranks runs that it was not fitted to."""
-    details = record.metrics.details
+    details = record.metrics
     one = details.regressions.get(details.regression)
     if one is None or one.spearman_x100 is None:
         return None
@@ -52,20 +49,14 @@ def _regression(record: RunRecord) -> Verdict | None:
 
 
 def _distance(record: RunRecord) -> Verdict | None:
-    """Judges whether mixtures like the proposal were measured."""
-    found = record.metrics.details.distance
-    verdicts: dict[bool | None, tuple[Level, str]] = {
-        None: ("unknown", "Not judged"),
-        True: ("careful", "No"),
-        False: ("good", "Yes"),
-    }
-    level, answer = verdicts[found.far]
+    found = record.metrics.distance
+    near = None if found.far is None else not found.far
+    level, answer = _word(near, "Yes", "No", "Not judged")
     return Verdict(level, "Was anything like it run?", answer, found.words) if found.words else None
 
 
 def _gain(record: RunRecord) -> Verdict | None:
-    """Judges whether the mixture is predicted to be better than the prior."""
-    mixture, gain = record.mixture, record.metrics.details.gain_over_prior
+    mixture, gain = record.mixture, record.metrics.gain_over_prior
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None
     question, means = "Is it better than the prior?", []
@@ -86,18 +77,19 @@ def _gain(record: RunRecord) -> Verdict | None:
         figures += f"{percent(gain.probability)}."
     if gain.mean <= 0:
         return Verdict("bad", question, "No", figures)
-    verdicts: dict[bool | None, tuple[Level, str]] = {
-        None: ("unknown", "Predicted so"),
-        True: ("good", "Yes, as predicted"),
-        False: ("careful", "Perhaps"),
-    }
-    level, answer = verdicts[gain.sure]
+    level, answer = _word(gain.sure, "Yes, as predicted", "Perhaps", "Predicted so")
     return Verdict(level, question, answer, figures)
+
+
+def _word(sure: bool | None, yes: str, no: str, unknown: str) -> tuple[Level, str]:
+    if sure is None:
+        return "unknown", unknown
+    return ("good", yes) if sure else ("careful", no)
 
 
 def regression_tables(record: RunRecord) -> list[Table]:
     """Returns those tables that a fit on tables of runs left."""
-    details = record.metrics.details
+    details = record.metrics
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),
         rows=[

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bydore_pyro.algorithm1 import AVERAGE_FROM
 from bydore_pyro.answer import COVERED, Outlook, agreement
 from bydore_pyro.mixture import Mixture, require_finished
-from bydore_pyro.runs import Metrics, TargetRecord, read_as
-from bydore_pyro.utils import DataError, RunFolderError
+from bydore_pyro.runs import Metrics
+from bydore_pyro.utils import DataError, RunFolderError, read_as
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-__all__ = ["RunRecord", "read_run"]
 
 T = TypeVar("T")
 
@@ -77,20 +75,9 @@ class RunRecord:
         return by_options or bool(self.metrics.matching.rounds)
 
     @property
-    def outlook(self) -> Outlook:
-        """The losses to expect; empty where there is no forecast."""
-        own = self.metrics.outlook
-        return own if own.expected else self.metrics.details.outlook
-
-    @property
-    def targets(self) -> Mapping[str, TargetRecord]:
-        """The targets, by name; empty where every domain is one."""
-        return self.metrics.targets or self.metrics.details.targets
-
-    @property
     def uncovered(self) -> dict[str, float]:
         """What no mixture explains of the targets that the domains do not cover, by name."""
-        shares = {name: float(one.unexplained) for name, one in self.targets.items()}
+        shares = {name: float(one.unexplained) for name, one in self.metrics.targets.items()}
         return {name: share for name, share in shares.items() if share > COVERED}
 
     @property

@@ -10,33 +10,14 @@ from typing import Any
 
 from bydore_pyro.answer import ANSWER, Outlook
 from bydore_pyro.data import RowConfig, is_store
-from bydore_pyro.mixture import (
-    MOST_SHOWN,
-    Mixture,
-    Row,
-    interval_of,
-    shown_rows,
-    total_variation,
-)
+from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.outlook import price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS, verdicts_of
-from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
+from bydore_pyro.report.words import ABSENT, count, duration, number, percent
 from bydore_pyro.runs import Spent
 from bydore_pyro.shards import names_shards
-
-__all__ = [
-    "agreement_table",
-    "cautions",
-    "commands",
-    "comparison_table",
-    "cost_sentence",
-    "cost_table",
-    "loss_table",
-    "round_table",
-    "targets_table",
-    "weights_table",
-]
+from bydore_pyro.utils import Table
 
 FEW_SHARES = 3  # of what a target is made of
 
@@ -53,10 +34,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     names, epochs = mixture.names, record.metrics.run_epochs
     rows = shown_rows(names, mixture.weights, len(names) if whole else MOST_SHOWN)
     places = [row.places[0] if row.kind == "domain" else None for row in rows]
-    columns = {
-        "domain": [row.label for row in rows],
-        "weight": _sums(mixture.weights, rows),
-    }
+    columns = {"domain": [row.label for row in rows], "weight": _sums(mixture.weights, rows)}
     if mixture.free_weights is not None:
         columns["uncapped"] = _sums(mixture.free_weights, rows)
     if mixture.hdi is not None:
@@ -66,7 +44,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
             ABSENT if one is None else f"{number(one[0])} to {number(one[1])}" for one in ends
         ]
     own = [None if k is None else names[k] for k in places]
-    columns |= price_columns(record.outlook, own)
+    columns |= price_columns(record.metrics.outlook, own)
     if epochs:
         columns["epochs"] = [
             "" if k is None else number(epochs.get(names[k]), ".2f") for k in places
@@ -91,7 +69,7 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
 def targets_table(record: RunRecord) -> Table:
     """Returns what each of several targets is made of, and how much of it no mixture explains."""
     rows = []
-    for name, one in record.targets.items():
+    for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
         made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
         rows.append((name, percent(one.importance), percent(one.unexplained), made))
@@ -266,7 +244,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
         "FLOPs": [number(one.search.flops, ".2e") for one in metrics],
         "time": [duration(one.search.seconds) for one in metrics],
     }
-    expected = [_expected(record.outlook) for record in records]
+    expected = [_expected(record.metrics.outlook) for record in records]
     for text in dict.fromkeys(text for found in expected for text in found):
         rows[f"expected nats per token on {text}"] = [found.get(text, ABSENT) for found in expected]
     losses = [one.validation_loss_nats_per_token for one in metrics]

@@ -14,8 +14,6 @@ from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, count, number, percent
 from bydore_pyro.utils import listed
 
-__all__ = ["LIMITS", "Limits", "compared_with", "verdicts_of"]
-
 FEW = 20  # names in a sentence
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise
 
@@ -94,15 +92,6 @@ LIMITS = {
 }  # fmt: skip
 
 
-def compared_with(record: RunRecord) -> tuple[str, str]:
-    """Returns what intervals are compared with, in short and with its size."""
-    if record.mixture is not None and record.mixture.prior is not None:
-        short = "its share of the prior"
-        return short, f"{short} (the mixture that the fit started from)"
-    names = record.mixture.names if record.mixture is not None else ("",)
-    return "an equal share", f"the uniform share {number(1 / len(names))}"
-
-
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; without the figures in its files there is no verdict."""
     first, then = (_learned, _covered, _rounds, _settled), (_decided, _checked, _fits, _agrees)
@@ -112,8 +101,7 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
 
 
 def _learned(record: RunRecord) -> Verdict | None:
-    metrics = record.metrics  # the warning of a search itself, or of the search of a fit
-    warning = metrics.learning.warning or metrics.details.learning.warning
+    warning = record.metrics.learning.warning
     return Verdict("bad", "Has the proxy learned?", "No", f"{warning}.") if warning else None
 
 
@@ -139,12 +127,14 @@ def _settled(record: RunRecord) -> Verdict | None:
 
 def _decided(record: RunRecord) -> Verdict | None:
     mixture, limits = record.mixture, LIMITS["decided"]
-    if mixture is None or record.outlook.expected:  # then verdicts are about losses
+    if mixture is None or record.metrics.outlook.expected:  # then verdicts are about losses
         return None
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."
         return Verdict("unknown", limits.question, "Not known", figures)
-    decided, (_, against) = mixture.verdicts(), compared_with(record)
+    decided, against = mixture.verdicts(), f"the uniform share {number(1 / len(mixture.names))}"
+    if mixture.prior is not None:
+        against = "its share of the prior (the mixture that the fit started from)"
     above = [name for name, one in decided.items() if one == "above"]
     clear = [name for name, one in decided.items() if one != "undecided"]
     held = sum(mixture.as_dict()[name] for name in clear)
@@ -155,7 +145,7 @@ def _decided(record: RunRecord) -> Verdict | None:
     )
     if len(clear) < len(decided):
         figures += " This run cannot say whether the others deserve more or less."
-    runs = record.metrics.details.runs
+    runs = record.metrics.runs
     too_few = runs is not None and runs < len(mixture.names)
     if too_few:
         figures += " So few runs cannot decide it."
@@ -225,10 +215,10 @@ def _covered(record: RunRecord) -> Verdict | None:
         return None
     figures = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
     figures += "unexplained."
-    if (bad := record.uncovered) and len(record.targets) > 1:
+    if (bad := record.uncovered) and len(targets := record.metrics.targets) > 1:
         each = [f"{percent(share)} of {name}" for name, share in bad.items()]
         figures += f" Each by itself, no mixture explains {listed(each, FEW)}"
-        left = [name for name in record.targets if name not in bad]
+        left = [name for name in targets if name not in bad]
         figures += (
             f"; {listed(left, FEW)} {'is' if len(left) == 1 else 'are'} covered." if left else "."
         )

@@ -1,41 +1,13 @@
-"""Numbers, tables and verdicts as a reader wants to see them."""
+"""Numbers and verdicts as a reader wants to see them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bydore_pyro.utils import visible
-
-__all__ = ["ABSENT", "Level", "Table", "Verdict", "count", "duration", "number", "percent"]
-
 ABSENT = "\N{EN DASH}"
 Level = Literal["good", "careful", "bad", "unknown"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of words, for a page and for a terminal; a caption stands above it.
-
-    A folded one is shown on a page when the reader asks for it, and nowhere else.
-    """
-
-    header: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    caption: str = ""
-    folded: bool = False
-
-    def as_text(self) -> str:
-        """Returns it in columns of characters, the first aligned left, the others right."""
-        table = [[visible(cell) for cell in row] for row in (self.header, *self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [self.caption] if self.caption else []
-        for first, *cells in table:
-            right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-            lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,10 @@ from .options import Options as Options
 from .options import RunConfig as RunConfig
 from .options import options_or_resumed as options_or_resumed
 from .record import MatchingRecord as MatchingRecord
-from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
 from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent
 from .record import TargetRecord as TargetRecord
-from .record import plain as plain
-from .record import read_as as read_as
 from .run import Found as Found
 from .run import begin_run as begin_run
 from .run import is_finished as is_finished

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -22,10 +21,8 @@ from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import language_model, processes
 from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
+from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_inputs
 from bydore_pyro.utils import RunFolder, tell
-
-__all__ = ["search_by_linear_evidence"]
 
 LAST = 10  # losses of small batches that are averaged
 
@@ -72,9 +69,9 @@ def search_by_linear_evidence(
             state.restore(content)
             drive.done = len(state.records)
         try:
-            drive.take(_steps(state, drive), lambda done: "")
+            drive.take(_steps(state), lambda done: "")
         finally:
-            if state.records and folder.writes and not folder.is_lost:
+            if state.records and folder.writes:
                 folder.write_dataset("trajectory.nc", trajectory_of(state))
         tell("the last step is done; next: the posterior, the answer")
         with cost.part("guide"):
@@ -85,28 +82,24 @@ def search_by_linear_evidence(
         if isinstance(state.learner, BayesianLearner):
             fit = search_guide_fit(state)
         last = float(np.mean(losses[-LAST:]))
-        metrics = dataclasses.replace(
-            common_metrics(options, domains, answer, cost),
+        metrics = common_metrics(
+            *(options, domains, answer, cost),
             steps=len(means),
             jitter_second_half=jitter(means[len(means) // 2 :]),
             learning=learning_of(last, domains.corpus.vocabulary),
             guide_fit=guide_record(fit),
         )
         found = Found(answer, metrics, state.proxy, means, losses)
-        write_found(folder, found)
+        found.leave(folder)
         if isinstance(state.learner, BayesianLearner) and folder.writes:
             folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())
     return found
 
 
-def _steps(state: LinearSearch, drive: Drive) -> Iterator[str]:
-    """Takes the steps that are left; where the folder is lost, prints what was found."""
+def _steps(state: LinearSearch) -> Iterator[str]:
     names = state.domains.names
     while len(state.records) < state.steps:
         record = state.step()
-        if drive.folder.is_lost:
-            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
-            tell(f"The weights after {len(state.records)} steps were: {found}")
         leading = sorted(zip(-record.mean, names, strict=True))[:3]
         shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
         yield f"validation {record.validation_loss:.3f}, {shown}"

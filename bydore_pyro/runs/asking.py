@@ -32,28 +32,23 @@ from bydore_pyro.measure import (
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.cautions import tell_cautions
-from bydore_pyro.runs.domains import (
-    belongs_of,
-    domains_of,
-    hashes_of,
-    language_model,
-    load_domains,
-)
+from bydore_pyro.runs.domains import belongs_of, domains_of, hashes_of, language_model, load_domains
 from bydore_pyro.runs.goal import GoalConfig, weights_of
-from bydore_pyro.runs.metrics import (
-    common_metrics,
-    matching_record,
-    target_records,
-    trial_record,
-)
+from bydore_pyro.runs.metrics import common_metrics
 from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
-from bydore_pyro.runs.record import Metrics, read_as
+from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import is_finished, question_of
 from bydore_pyro.runs.targets import forecasts, targets_of
 from bydore_pyro.runs.trials import answered, trial_plan
-from bydore_pyro.utils import Checked, DataError, RunFolderError, Tokens, option, options_of
-
-__all__ = ["AskConfig", "Asked", "ask"]
+from bydore_pyro.utils import (
+    Checked,
+    DataError,
+    RunFolderError,
+    Tokens,
+    option,
+    options_of,
+    read_as,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +143,6 @@ class Asked:
     metrics: Metrics
     given: Outlook | None = None
 
-    @property
-    def anew(self) -> tuple[str, ...]:
-        """The domains that were measured for this question."""
-        return self.metrics.measured_anew
-
 
 def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     """Answers a question from what a search has measured and read.
@@ -212,13 +202,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         targets = targets_of(options, domains, rounds, measured=everything.names)
     plan = trial_plan(options, domains, out / "trials")
     answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
-    metrics = dataclasses.replace(
-        common_metrics(options, domains, answer, cost),
-        matching=matching_record(names, targets.rounds, targets.found, targets.drawn),
-        trials=trial_record(answer.tried),
-        targets=target_records(names, targets),
-        measured_anew=anew,
-    )
+    metrics = common_metrics(options, domains, answer, cost, targets, measured_anew=anew)
     judged = _judged(config, given, question, answer, domains) if given else None
     return Asked(options, domains, question, answer, metrics, judged)
 

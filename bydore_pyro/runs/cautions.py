@@ -8,8 +8,6 @@ from bydore_pyro.data import Domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils import listed, tell
 
-__all__ = ["CAUTIONS", "cautions_of", "tell_cautions"]
-
 CAUTIONS = "cautions"  # in a store's index: of copies, found when a target is read
 FEW_DOCUMENTS = 30
 FEW_NAMES = 5

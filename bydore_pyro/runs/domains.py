@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,22 +45,6 @@ from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.utils import DataError, content_hash, device_named, listed, progress_bar, tell
 
-__all__ = [
-    "belongs_of",
-    "consumed_tokens",
-    "domains_of",
-    "hashes_of",
-    "language_model",
-    "largest_weights",
-    "load_domains",
-    "processes",
-    "run_of",
-    "search_domains",
-    "tell_of_sampled",
-    "uniform_weights",
-    "with_targets",
-]
-
 FEW_NAMES = 5
 
 
@@ -102,8 +85,6 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     corpus = with_targets(corpus, options.run, options.rows, prepared=prepared)
     domains = search_domains(options, corpus, options.run.seed)
     consumed_tokens(options, domains)
-    if options.run.max_epochs is not None:
-        tell_of_sampled(domains)
     largest_weights(options, domains)
     references_of(options.goal, domains)
     return domains
@@ -159,11 +140,7 @@ def with_targets(
 
 
 def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
-    """Checks the proxy and the device, and loads the text, which must have the domains needed.
-
-    Raises:
-        DataError: When data or proxy are not what the run needs.
-    """
+    """Checks the proxy and the device, and loads the text, which must have the domains needed."""
     run = options.run
     device_named(run.device)
     place = Path(run.checkpoint or "")
@@ -324,22 +301,6 @@ def run_of(options: Options, domains: Domains) -> RunLength | None:
         repetition_constant=options.run.repetition_constant,
         rates=rates,
         before=torch.tensor(read, dtype=torch.float64),
-    )
-
-
-def tell_of_sampled(domains: Domains) -> None:
-    """Prints that `max_epochs` counts estimated sizes, and how uncertain the worst of them is."""
-    sampled = {n: found for n in domains.names if (found := domains.corpus.in_all(n))}
-    if not sampled:
-        return
-    errors = {
-        n: s["standard_error"] and s["standard_error"] / s["tokens"] for n, s in sampled.items()
-    }
-    worst = max(errors, key=lambda n: math.inf if errors[n] is None else errors[n])
-    error = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
-    tell(
-        f"--max_epochs counts sizes that are estimated, of {len(sampled)} sampled domains; the "
-        f"largest standard error is that of '{worst}': {error}"
     )
 
 

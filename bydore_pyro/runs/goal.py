@@ -14,8 +14,6 @@ from bydore_pyro.data import Domains, check_needed, gathered
 from bydore_pyro.mixture import mixture_from
 from bydore_pyro.utils import Checked, DataError, option, warn_idle
 
-__all__ = ["KNOWN", "GoalConfig", "baseline_name", "bounds_of", "references_of", "weights_of"]
-
 NATURAL = "natural"
 KNOWN = ("uniform", NATURAL)  # mixtures without a file
 
@@ -51,8 +49,8 @@ class GoalConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shares_of(self.at_least)
-        shares_of(self.at_most)
+        _shares_of(self.at_least)
+        _shares_of(self.at_most)
 
     def warn_of_idle(self) -> None:
         """Warns of options that this objective does not ask for."""
@@ -60,12 +58,8 @@ class GoalConfig(Checked):
             warn_idle(self, ("tolerance", "probability"), f"objective {self.objective}")
 
 
-def shares_of(entries: Sequence[str]) -> dict[str, float]:
-    """Returns NAME=SHARE entries by name.
-
-    Raises:
-        ValueError: When one is no such entry, or a name stands twice.
-    """
+def _shares_of(entries: Sequence[str]) -> dict[str, float]:
+    """Returns NAME=SHARE entries by name."""
     found: dict[str, float] = {}
     for entry in entries:
         name, _, share = entry.rpartition("=")
@@ -85,7 +79,7 @@ def bounds_of(config: GoalConfig, domains: Domains) -> tuple[dict[str, float], d
     Raises:
         DataError: When a domain is unknown, or no mixture lies within them.
     """
-    least, most = shares_of(config.at_least), shares_of(config.at_most)
+    least, most = _shares_of(config.at_least), _shares_of(config.at_most)
     check_needed([*least, *most], domains.names)
     for name in least.keys() & most.keys():
         if least[name] > most[name]:

@@ -35,17 +35,6 @@ from bydore_pyro.runs.searching import search_in
 from bydore_pyro.runs.trials import TrialPlan, plain_problem
 from bydore_pyro.utils import Checked, option
 
-__all__ = [
-    "METHODS",
-    "REPEATING",
-    "BudgetConfig",
-    "MethodOptions",
-    "bydore_steps",
-    "fit",
-    "fit_bydore",
-    "problem_of",
-]
-
 SEARCH_SHARE = 0.65  # of ByDoRe's budget is for the search where trials are paid from it too
 #: Methods whose proxies can repeat text as the run will.
 REPEATING = ("regmix", "d_optimal", "autoscale", "mde", "mixmin", "bydore")

@@ -15,7 +15,7 @@ import torch
 from bydore_pyro.answer import Answer, Outlook, TriedSteps, interval_of_draws
 from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import ResidualCheck, TargetMeasurement
+from bydore_pyro.measure import ResidualCheck, TargetMeasurement, by_name
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.options import Options
@@ -34,19 +34,6 @@ from bydore_pyro.runs.record import (
 )
 from bydore_pyro.runs.targets import Targets
 from bydore_pyro.utils import provenance
-
-__all__ = [
-    "common_metrics",
-    "guide_record",
-    "learning_of",
-    "matching_record",
-    "peak_memory_megabytes",
-    "results_of",
-    "run_epochs",
-    "spent",
-    "target_records",
-    "trial_record",
-]
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
 # that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
@@ -76,7 +63,7 @@ def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Le
         f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
         f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"
     )  # fmt: skip
-    return Learning(validation_loss=loss, uniform_loss=uniform, warning=warning)
+    return Learning(validation_loss=loss, warning=warning)
 
 
 def results_of(
@@ -100,12 +87,26 @@ def spent(cost: Cost) -> Spent:
     return Spent(**{**report, "parts": parts})
 
 
-def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost) -> Metrics:
-    """Returns what the record of every search has: its result and its cost."""
+def common_metrics(
+    options: Options,
+    domains: Domains,
+    found: Answer,
+    cost: Cost,
+    targets: Targets | None = None,
+    check: ResidualCheck | None = None,
+    **more: Any,
+) -> Metrics:
+    """Returns the record of a search or an answer, with further fields; what is known of `targets`
+    and of a check by matching alone."""
+    if targets is not None:
+        rounds, names = targets.rounds, domains.names
+        more["matching"] = matching_record(names, rounds, targets.found, targets.drawn, check)
+        more["targets"] = target_records(names, targets)
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
         search=spent(cost),
+        trials=trial_record(found.tried),
         outlook=found.outlook or Outlook(),
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, domains, found.mixture),
@@ -113,6 +114,7 @@ def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost
         device=str(options.device),
         threads=torch.get_num_threads(),
         **provenance(),
+        **more,
     )
 
 
@@ -126,9 +128,9 @@ def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRe
         low, high = interval_of_draws(draws.numpy()).T
         found[name] = TargetRecord(
             importance=targets.importance[name],
-            composition=_by_name(names, draws.mean(0)),
-            low=_by_name(names, low),
-            high=_by_name(names, high),
+            composition=by_name(names, draws.mean(0)),
+            low=by_name(names, low),
+            high=by_name(names, high),
             unexplained=unexplained,
         )
     return found
@@ -147,19 +149,17 @@ def matching_record(
     check: ResidualCheck | None = None,
 ) -> MatchingRecord:
     """Returns what a search by gradient matching found."""
-    width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
     checked = Check()
     if check is not None:
         checked = Check(
-            slopes=_by_name(names, check.slopes),
-            errors=_by_name(names, check.errors),
+            slopes=by_name(names, check.slopes),
+            errors=by_name(names, check.errors),
             failing=tuple(itertools.compress(names, check.failing)),
         )
     exact = math.isfinite(drawn.rhat)
     return MatchingRecord(
         unexplained=found.unexplained,
         scale=found.scale,
-        by_document_over_by_sequence=float(width.sqrt().median()),
         rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
         draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
         check=checked,
@@ -176,8 +176,8 @@ def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> 
         validation_loss=last.loss,
         unexplained=found.unexplained,
         scale=found.scale,
-        weights=_by_name(names, found.weights),
-        alone=_by_name(names, alone.weights),
+        weights=by_name(names, found.weights),
+        alone=by_name(names, alone.weights),
     )
 
 
@@ -191,10 +191,6 @@ def trial_record(tried: TriedSteps | None) -> TrialRecord:
         for rho, loss, p, mixture in rows
     ]
     return TrialRecord(steps=tried.steps, noise=tried.noise, tried=tuple(found))
-
-
-def _by_name(names: Sequence[str], values: Any) -> dict[str, float]:
-    return dict(zip(names, (float(v) for v in values), strict=True))
 
 
 def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:

@@ -39,17 +39,6 @@ from bydore_pyro.utils import (
     warn_idle,
 )
 
-__all__ = [
-    "SMOKE",
-    "Options",
-    "RunConfig",
-    "absolute",
-    "mixture_anywhere",
-    "options_or_resumed",
-    "targets_anywhere",
-]
-
-
 # Seconds instead of minutes; an option given beside --smoke wins over these.
 SMOKE = {
     "domain_megabytes": 0.15,

@@ -12,24 +12,7 @@ from dataclasses import dataclass
 
 from bydore_pyro.answer import Outlook
 from bydore_pyro.tables import Details
-from bydore_pyro.utils import Number, plain, read_as
-
-__all__ = [
-    "Check",
-    "DrawsRecord",
-    "GuideRecord",
-    "Learning",
-    "MatchingRecord",
-    "MethodDetails",
-    "Metrics",
-    "RoundRecord",
-    "Spent",
-    "TargetRecord",
-    "Trial",
-    "TrialRecord",
-    "plain",
-    "read_as",
-]
+from bydore_pyro.utils import Number
 
 Shares = Mapping[str, Number]
 
@@ -97,15 +80,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingRecord:
-    """What a search by gradient matching found.
-
-    `by_document_over_by_sequence`: how much wider the evidence's errors are than if every sequence
-    were a witness of its own, in the median.
-    """
+    """What a search by gradient matching found."""
 
     unexplained: Number | None = None
     scale: Number | None = None
-    by_document_over_by_sequence: Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
     draws: DrawsRecord = DrawsRecord()
     check: Check = Check()
@@ -146,17 +124,23 @@ class TrialRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """Whether a proxy has learned: its last loss, the loss of a uniform prediction, nats per token,
-    and a warning, "" if it has."""
+    """Whether a proxy has learned: its last loss, nats per token, and a warning, "" if it has."""
 
     validation_loss: Number | None = None
-    uniform_loss: Number | None = None
     warning: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodDetails(Details):
-    """What `bydore fit` records of its method's fit; for a search, with its own parts."""
+    """What a method records of its fit; a search has parts of its own.
+
+    Attributes:
+        learning: Whether the proxy has learned.
+        matching: Of gradient matching.
+        trials: Trial runs.
+        targets: What the answer is for, by name.
+        outlook: The losses that the weights are expected to have, beside others'.
+    """
 
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()
@@ -166,28 +150,21 @@ class MethodDetails(Details):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """What a run cost and reached: `metrics.json`.
+class Metrics(MethodDetails):
+    """What a run found, cost and reached: `metrics.json`.
 
     Attributes:
         method: That found the weights; "" for a search.
         seed: The run's.
-        steps: Of the search.
         mixture_sha256: Of the weights, where a search has ended.
         stopped: Why the run broke off; "" where it did not.
         search: What finding the weights cost.
         verification: What judging them by fresh models cost; no part of the method.
         validation_loss_nats_per_token: Of fresh models, by what they trained on.
         jitter_second_half: Mean of ``sum_k |w_{t+1,k} - w_{t,k}|``.
-        learning: Whether the proxy has learned.
-        matching: Of a search by gradient matching.
-        trials: Its trial runs.
         guide_fit: Of a posterior.
-        details: Of a method beside others.
-        targets: What the answer is for, by name.
         measured_anew: The domains that were measured for an answer, because the search did not know
             their text.
-        outlook: The losses that the weights are expected to have, beside others'.
         measured: Hashes of the search's measurements, in the order of the rounds.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
@@ -200,21 +177,14 @@ class Metrics:
 
     method: str = ""
     seed: Number | None = None
-    steps: Number | None = None
     mixture_sha256: str = ""
     stopped: str = ""
     search: Spent = Spent()
     verification: Spent = Spent()
     validation_loss_nats_per_token: Shares = dataclasses.field(default_factory=dict)
     jitter_second_half: Number | None = None
-    learning: Learning = Learning()
-    matching: MatchingRecord = MatchingRecord()
-    trials: TrialRecord = TrialRecord()
     guide_fit: GuideRecord = GuideRecord()
-    details: MethodDetails = MethodDetails()
-    targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
     measured_anew: tuple[str, ...] = ()
-    outlook: Outlook = dataclasses.field(default_factory=Outlook)
     measured: tuple[str, ...] = ()
     run_tokens: Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)

@@ -21,7 +21,7 @@ from bydore_pyro.runs.domains import largest_weights, processes, run_of
 from bydore_pyro.runs.goal import baseline_name, bounds_of, references_of
 from bydore_pyro.runs.metrics import spent
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.record import Metrics, plain, read_as
+from bydore_pyro.runs.record import Metrics
 from bydore_pyro.utils import (
     DataError,
     Interrupted,
@@ -31,6 +31,8 @@ from bydore_pyro.utils import (
     deferred,
     join_cluster,
     load_checkpoint,
+    plain,
+    read_as,
     remove_half_written,
     resume_command,
     return_freed_memory,
@@ -38,15 +40,6 @@ from bydore_pyro.utils import (
     tell,
     versions,
 )
-
-__all__ = [
-    "CHECKPOINTS",
-    "Found",
-    "begin_run",
-    "is_finished",
-    "question_of",
-    "write_inputs",
-]
 
 # A progress bar without the time that the rest takes: for rounds nobody knows it.
 WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
@@ -78,6 +71,19 @@ class Found:
     def mixture(self) -> Mixture:
         """The weights to train on."""
         return self.answer.mixture
+
+    def leave(self, folder: RunFolder) -> None:
+        """Writes mixture, draws, guide, picture, record; warns of a proxy that has not learned."""
+        answer = self.answer
+        folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
+        if answer.sites:
+            folder.write_posterior("posterior.nc", inference_data(answer))
+            folder.write_figure("posterior.png", plot_weights(answer.mixture))
+        if answer.posterior is not None and answer.posterior.guide is not None:
+            folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
+        folder.write_json("metrics.json", plain(self.metrics))
+        if warning := self.metrics.learning.warning:
+            tell(f"warning: {warning}")
 
 
 def question_of(options: Options, domains: Domains) -> Question:
@@ -281,20 +287,6 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
     if isinstance(error, Interrupted) and path.is_dir():
         tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")
-
-
-def write_found(folder: RunFolder, found: Found) -> None:
-    """Writes mixture, draws, guide, picture and record; where the proxy has not learned, warns."""
-    answer = found.answer
-    folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
-    if answer.sites:
-        folder.write_posterior("posterior.nc", inference_data(answer))
-        folder.write_figure("posterior.png", plot_weights(answer.mixture))
-    if answer.posterior is not None and answer.posterior.guide is not None:
-        folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
-    folder.write_json("metrics.json", plain(found.metrics))
-    if warning := found.metrics.learning.warning:
-        tell(f"warning: {warning}")
 
 
 def is_finished(folder: Path) -> bool:

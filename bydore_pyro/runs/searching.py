@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.core import Matching, covariance_of
+from bydore_pyro.core import covariance_of
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.measure import (
     READINGS,
     Measurement,
     Reading,
-    ResidualCheck,
     TargetMeasurement,
     check_residual,
     keep_measurement,
@@ -29,27 +28,13 @@ from bydore_pyro.measure import (
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.runs.algorithm1 import search_by_linear_evidence
 from bydore_pyro.runs.cautions import tell_cautions
-from bydore_pyro.runs.domains import (
-    belongs_of,
-    language_model,
-    processes,
-    search_domains,
-)
-from bydore_pyro.runs.metrics import (
-    common_metrics,
-    guide_record,
-    learning_of,
-    matching_record,
-    target_records,
-    trial_record,
-)
+from bydore_pyro.runs.domains import belongs_of, language_model, processes, search_domains
+from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import Drive, Found, broken_off, write_found, write_inputs
+from bydore_pyro.runs.run import Drive, Found, broken_off, write_inputs
 from bydore_pyro.runs.targets import search_readings, targets_of
 from bydore_pyro.runs.trials import TrialPlan, answered, trial_plan
 from bydore_pyro.utils import RunFolder, tell
-
-__all__ = ["search", "search_in"]
 
 TRIALS = "trials"
 
@@ -107,7 +92,7 @@ def search(
                 found = dataclasses.replace(
                     found, metrics=dataclasses.replace(found.metrics, measured=hashes)
                 )
-        write_found(folder, found)
+        found.leave(folder)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)
@@ -183,10 +168,18 @@ def _answered(
     found, drawn = targets.found, targets.drawn
     if not drawn.settled:
         tell("warning: the draws of the posterior have not settled: intervals are rough")
-    check = None
+    check, last = None, rounds[-1]
     if count := options.search.sequences_of_check(domains.num_domains):
         with cost.part("check"):
-            check = _checked(domains, sketch, measured[-1], rounds[-1], found, count)
+            check = check_residual(
+                domains,
+                sketch,
+                last.residual(found, measured[-1]),
+                found.weights,
+                covariance_of([last.evidence], found.optimum),
+                1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
+                count,
+            )
     readings = search_readings(options, measured)
     try:
         answer = answered(options, domains, targets, readings, plan, cost)
@@ -201,39 +194,15 @@ def _answered(
         notes = (f"{line}.", *answer.mixture.notes)
         noted = dataclasses.replace(answer.mixture, notes=notes)
         answer = dataclasses.replace(answer, mixture=noted)
-    record = matching_record(domains.names, rounds, found, drawn, check)
     vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
-    metrics = dataclasses.replace(
-        common_metrics(options, domains, answer, cost),
+    metrics = common_metrics(
+        *(options, domains, answer, cost, targets, check),
         steps=measured[-1].step,
-        learning=learning_of(rounds[-1].loss, vocabulary, checkpoint=loaded),
-        matching=record,
-        trials=trial_record(answer.tried),
-        targets=target_records(domains.names, targets),
+        learning=learning_of(last.loss, vocabulary, checkpoint=loaded),
         guide_fit=guide_record(drawn.fit),
     )
-    path = np.array([list(one.weights.values()) for one in record.rounds])
+    path = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
     return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds)), readings
-
-
-def _checked(
-    domains: Domains,
-    sketch: GradientSketch,
-    measured: Measurement,
-    last: TargetMeasurement,
-    found: Matching,
-    count: int,
-) -> ResidualCheck:
-    """Checks the mixture along the last round's residual, at the last parameters."""
-    return check_residual(
-        domains,
-        sketch,
-        last.residual(found, measured),
-        found.weights,
-        covariance_of([last.evidence], found.optimum),
-        1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
-        count,
-    )
 
 
 def search_in(

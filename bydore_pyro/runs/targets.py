@@ -14,8 +14,6 @@ from bydore_pyro.data import Domains
 from bydore_pyro.measure import Measurement, Reading, TargetMeasurement
 from bydore_pyro.runs.options import Options
 
-__all__ = ["Targets", "forecast_for", "forecasts", "search_readings", "targets_of"]
-
 FEWEST = 2  # readings that a law is fitted to
 
 

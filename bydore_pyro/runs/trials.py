@@ -34,8 +34,6 @@ from bydore_pyro.runs.run import question_of
 from bydore_pyro.runs.targets import Targets, forecast_for
 from bydore_pyro.utils import DataError, tell
 
-__all__ = ["TrialPlan", "answered", "plain_problem", "trial_plan"]
-
 DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
 
 

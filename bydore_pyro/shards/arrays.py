@@ -15,15 +15,6 @@ import numpy as np
 from bydore_pyro.data import LazyTokens
 from bydore_pyro.utils import DataError, one_line
 
-__all__ = [
-    "blocks_of",
-    "content",
-    "fingerprint",
-    "numbers",
-    "size_of",
-    "without_empty",
-]
-
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
 
 
@@ -115,9 +106,9 @@ def without_empty(ends: np.ndarray) -> np.ndarray:
     return ends[np.diff(ends, prepend=0) != 0]
 
 
-def blocks_of(path: Path) -> bytes:
-    """Returns a hash of 64 blocks of a file: two files of other blocks differ."""
-    digest, size = hashlib.sha256(), path.stat().st_size
+def blocks_of(path: Path, about: str = "") -> bytes:
+    """Returns the hash of some words and 64 blocks of 4 kB of a file, spread evenly over it."""
+    digest, size = hashlib.sha256(about.encode()), path.stat().st_size
     with path.open("rb", buffering=0) as file:
         for start in np.linspace(0, max(0, size - BLOCK), BLOCKS).astype(int):
             file.seek(start)
@@ -126,15 +117,10 @@ def blocks_of(path: Path) -> bytes:
 
 
 def fingerprint(path: Path) -> str:
-    """Returns a hash of a file's size, its time and 64 blocks of 4 kB, spread evenly over it.
+    """Returns a hash of a file's size, its time and some of its blocks.
 
     A shard may have gigabytes, which are not read only to know it again. Who changes a few tokens
     between the blocks and sets back the time of modification is not found out.
     """
     status = path.stat()
-    digest = hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode())
-    with path.open("rb", buffering=0) as file:
-        for start in np.linspace(0, max(0, status.st_size - BLOCK), BLOCKS).astype(int):
-            file.seek(start)
-            digest.update(file.read(BLOCK))
-    return digest.hexdigest()
+    return blocks_of(path, f"{status.st_size} {status.st_mtime_ns}").hex()

@@ -18,8 +18,6 @@ from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
 from bydore_pyro.utils import DataError, one_line, read_json
 
-__all__ = ["read_litdata", "read_mds"]
-
 # Numbers of types in litdata's index, which are those of two lists; signed as unsigned ones.
 TORCH = {13: "<u2", 14: "<u2", 15: "<u4", 16: "<u4", 17: "<u8", 18: "<u8", 20: "<u2"}
 NUMPY = {1: "<u2", 2: "<u4", 3: "<u8", 5: "<u2", 6: "<u4", 7: "<u8"}

@@ -15,8 +15,6 @@ from bydore_pyro.shards.arrays import size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
 from bydore_pyro.utils import DataError, one_line, read_json, require
 
-__all__ = ["LEDGER", "read_datasets", "read_levanter"]
-
 CACHE = 100_000_000  # bytes of a levanter cache that are kept decompressed
 GROUPS = 4  # groups of rows of a Parquet file that are
 COLUMN = "input_ids"

@@ -18,8 +18,6 @@ from bydore_pyro.shards.readers import (
     read_nanotron,
 )
 
-__all__ = ["READERS", "Reader"]
-
 # Of OLMo-core: which tokens count, and where they stand.
 MASKS = ("mask*", "*_mask*", "labels*", "*_labels*", "position_ids*", "*_position_ids*")
 

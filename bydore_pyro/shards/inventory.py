@@ -18,8 +18,6 @@ import numpy as np
 from bydore_pyro.data import END, Runs, Tokens, kept
 from bydore_pyro.utils import DataError
 
-__all__ = ["Claim", "Inventory", "Known", "Shard", "checked", "once"]
-
 AT_ONCE = 2**22  # tokens that are looked at at once
 BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
 FEWEST = 16  # numbers that tell their own width
@@ -80,19 +78,12 @@ class Shard:
     Attributes:
         tokens: ``(N,)``, without padding.
         ends: Where documents end: exclusive, ascending, the last one N.
-        files: What was read, see `Inventory`.
-        beside: See `Inventory`.
-        tokenizer: The name that the files give their tokenizer.
         padding: Tokens that are left out.
         scanned: Whether documents were found by their separator.
-        separators: How many of the documents looked at end with it, as a share.
     """
 
     tokens: Tokens
     ends: np.ndarray
-    files: tuple[Path, ...]
-    beside: tuple[Path, ...] = ()
-    tokenizer: str | None = None
     padding: int = 0
     scanned: bool = False
 
@@ -116,15 +107,13 @@ def checked(found: Inventory, known: Known) -> Shard:
     tokens, ends = found.tokens, found.ends
     if callable(tokens):
         tokens = _of_width(tokens, found.widths, known, place)
-    _require_known(tokens, known, place)
-    given: dict[str, object] = {
-        "files": found.files,
-        "beside": found.beside,
-        "tokenizer": found.tokenizer,
-    }
+    elif (largest := int(_some(tokens).max(initial=0))) >= known.vocabulary:
+        raise DataError(
+            f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, found "
+            f"{largest}: {place}"
+        )
     if ends is None:
-        runs, ends = _scanned(tokens, known)
-        return _without(tokens, runs, ends, {**given, "scanned": True})
+        return _without(tokens, *_scanned(tokens, known), scanned=True)
     last = int(ends[-1]) if len(ends) else 0
     if found.open_end and last < len(tokens):
         _, more = _scanned(tokens[last:], known)
@@ -133,7 +122,7 @@ def checked(found: Inventory, known: Known) -> Shard:
         ends, last = np.append(ends, len(tokens)), len(tokens)
     if last != len(tokens) or (np.diff(ends, prepend=0) <= 0).any():
         raise _other_ends(last, tokens, found)
-    return _without(tokens, *_without_fillers(tokens, ends, known), given)
+    return _without(tokens, *_without_fillers(tokens, ends, known))
 
 
 def _other_ends(last: int, tokens: Tokens, found: Inventory) -> DataError:
@@ -179,15 +168,6 @@ def _of_width(
             f"{' or '.join(str(t.dtype.itemsize) for t in fitting)}: {place}: give --token_bytes"
         )
     return fitting[0]
-
-
-def _require_known(tokens: Tokens, known: Known, place: Path) -> None:
-    largest = int(_some(tokens).max(initial=0))
-    if largest >= known.vocabulary:
-        raise DataError(
-            f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, found "
-            f"{largest}: {place}"
-        )
 
 
 def _scanned(tokens: Tokens, known: Known) -> tuple[Runs, np.ndarray]:
@@ -238,15 +218,10 @@ def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Ru
     return (starts, stops), np.cumsum(lengths[keeps])
 
 
-def _without(tokens: Tokens, runs: Runs, ends: np.ndarray, given: dict[str, object]) -> Shard:
-    left = int(ends[-1]) if len(ends) else 0
-    padding = len(tokens) - left
-    return Shard(
-        tokens=kept(tokens, runs) if padding else tokens,
-        ends=ends,
-        padding=padding,
-        **given,  # type: ignore[arg-type]
-    )
+def _without(tokens: Tokens, runs: Runs, ends: np.ndarray, *, scanned: bool = False) -> Shard:
+    padding = len(tokens) - (int(ends[-1]) if len(ends) else 0)
+    kept_tokens = kept(tokens, runs) if padding else tokens
+    return Shard(tokens=kept_tokens, ends=ends, padding=padding, scanned=scanned)
 
 
 class Place(NamedTuple):

@@ -25,8 +25,6 @@ from bydore_pyro.data import (
 from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.utils import DataError
 
-__all__ = ["Places", "ShardFile", "Sides", "names_shards", "shard_files"]
-
 Split = Literal["train", "validation"]
 
 
@@ -108,7 +106,6 @@ def _require_place(kind: str, pattern: str) -> None:
 
 
 def _listed(listing: Path) -> Places:
-    """Files by domain and side, out of a list of domains."""
     found = Places({}, [])
 
     def files_of(name: str, places: Iterable[str]) -> list[ShardFile]:
@@ -193,11 +190,7 @@ def _is_odd(path: Path) -> bool:
 
 
 def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
-    """Files by the sides that their names tell; all are to train on where none is held out.
-
-    Raises:
-        DataError: When two names tell the same side, one of which is the beginning of the other.
-    """
+    """Files by the sides that their names tell; all are to train on where none is held out."""
     files = _wholes(list(files), found)
     if not any(file.side == "validation" for file in files):
         return {"train": files}

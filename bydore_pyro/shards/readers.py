@@ -17,8 +17,6 @@ from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
 from bydore_pyro.utils import DataError, one_line
 
-__all__ = ["read_dolma", "read_litpkds", "read_llmc", "read_megatron", "read_nanotron"]
-
 # Numbers of types in Megatron's and TinyLlama's files: int32, int64 and uint16. The signed ones are
 # read as unsigned: a negative number is then one beyond every vocabulary.
 TYPES = {4: "<u4", 5: "<u8", 8: "<u2"}

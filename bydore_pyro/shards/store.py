@@ -8,7 +8,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,7 @@ from bydore_pyro.shards.arrays import blocks_of, fingerprint
 from bydore_pyro.shards.formats import Reader
 from bydore_pyro.shards.inventory import Inventory, Known, Place, checked, once
 from bydore_pyro.shards.places import Sides, shard_files
-from bydore_pyro.utils import DataError, content_hash, listed, one_line, visible
-
-__all__ = ["open_shards"]
+from bydore_pyro.utils import DataError, Table, content_hash, listed, one_line, visible
 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
@@ -63,21 +61,16 @@ class _Side:
     padding: int = 0
 
 
-@dataclass
 class _Notes:
-    """Domains by what there is to tell of them, when all are opened."""
+    """Names by what there is to tell of them, when all shards are opened."""
 
-    progress: Callable[[str], None]
-    held_out: list[str] = field(default_factory=list)
-    scanned: list[str] = field(default_factory=list)
-    by_position: list[str] = field(default_factory=list)
-    undivided: list[str] = field(default_factory=list)
-    other_end: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
-    left_out: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
-    rows: dict[str, list[int]] = field(default_factory=dict)
-    tokenizers: dict[str, str] = field(default_factory=dict)
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self.progress = progress
+        self.scans = False  # whether it was told that all of a shard is read
+        self.lines: dict[str, list[str]] = defaultdict(list)
+        self.left_out: dict[str, list[str]] = defaultdict(list)
+        self.rows: dict[str, list[int]] = {}
+        self.tokenizers: dict[str, str] = {}
 
 
 def open_shards(
@@ -127,8 +120,8 @@ def open_shards(
     for name, files in sorted(domains.items()):
         sides = [_opened(name, found.get((name, side), []), known, notes) for side in SPLITS]
         if "validation" not in files:
-            sides, by_position = _held_out(sides[0], share)
-            (notes.by_position if by_position else notes.held_out).append(name)
+            sides, how = _held_out(sides[0], share)
+            notes.lines[f"held out{how}"].append(name)
         entries[name] = _put(store, name, sides)
         notes.rows[name] = [
             sum(len(found.get((name, side), [])) for side in SPLITS),
@@ -150,7 +143,7 @@ def open_shards(
     )
     shards, total = sum(map(len, found.values())), sum(map(len, arrays))
     progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
-    _tell(notes, given, known.separator)
+    _tell(notes, given)
     return store.with_judged()
 
 
@@ -183,7 +176,8 @@ def _inventories(
     if len(read) < sum(len(files) for sides in domains.values() for files in sides.values()):
         raise DataError("Expected every shard once, found one twice for the same domain")
     parts = once(read.items())
-    notes.left_out["parts of what is read whole"] += sorted(parts)
+    whole = "parts of what is read whole"
+    notes.left_out[whole] += [path.name for path in sorted(parts)]
     files = [file for one in read.values() for file in (*one.files, *one.beside)]
     known, homes = {*map(os.path.realpath, files)}, [path.parent for path in parts]
     for path, reader in beside:
@@ -193,17 +187,18 @@ def _inventories(
         if os.path.realpath(path) in known:
             continue
         left_out = reader.is_left_out(path)
-        whole = path.with_name(path.name.replace(UNSHUFFLED, ""))
+        shuffled = path.with_name(path.name.replace(UNSHUFFLED, ""))
         if any(path.is_relative_to(home) for home in homes):
-            notes.left_out["parts of what is read whole"].append(path)
-        elif left_out and (UNSHUFFLED not in path.name or whole.exists()):
-            notes.left_out["no text of their own"].append(path)
+            why = whole
+        elif left_out and (UNSHUFFLED not in path.name or shuffled.exists()):
+            why = "no text of their own"
         elif reader.stands_for(path):
-            notes.left_out["to test on"].append(path)
+            why = "to test on"
         elif left_out or (reader.own and path.as_posix().endswith(reader.own)):
             raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
         else:
-            notes.left_out["no shards"].append(path)
+            why = "no shards"
+        notes.left_out[why].append(path.name)
     found: dict[tuple[str, str], list[Inventory]] = {}
     for place, one in read.items():
         if place.path not in parts:
@@ -220,7 +215,8 @@ def _tell_same(read: Mapping[Place, Inventory], notes: _Notes) -> None:
         known = file.stat().st_size, blocks_of(file)
         first = seen.setdefault(known, place)
         if first is not place and first.path != place.path:
-            notes.same.append(f"{place.path} ({first.path})")
+            line = "warning: shards with the same content as another"
+            notes.lines[line].append(f"{place.path} ({first.path})")
 
 
 def _silent(line: str) -> None:
@@ -246,26 +242,30 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
     side, parts, ends = _Side(np.empty(0, "<u2"), np.empty(0, END), []), [], []
     before = 0
     for one in found:
-        if one.ends is None and not notes.scanned:
+        if one.ends is None and not notes.scans:
             notes.progress("reading all of the shards that do not tell where documents end")
+            notes.scans = True
         shard = checked(one, known)
         side.padding += shard.padding
         if not len(shard.tokens):
-            notes.empty.append(f"{name}: {one.files[0].name}")
+            notes.lines["empty shards, left out"].append(f"{name}: {one.files[0].name}")
             continue
+        end = known.separator
         if shard.scanned:
-            notes.scanned.append(name)
-        looked_at, ended = _ended(shard.tokens, shard.ends, known.separator)
+            notes.lines[f"documents end where end-of-text stands ({end})"].append(name)
+        looked_at, ended = _ended(shard.tokens, shard.ends, end)
         if shard.scanned and ended <= looked_at / 2:
-            notes.undivided.append(name)
+            line = f"warning: no end-of-text ({end}) divides documents"
+            notes.lines[f"{line}; --separator names another token"].append(name)
         elif not shard.scanned and ended < looked_at:
             some = f" ({looked_at - ended} of {looked_at})" if ended > looked_at / 2 else ""
-            notes.other_end.append(f"{name}{some}")
-        if shard.tokenizer is not None:
-            notes.tokenizers[name] = shard.tokenizer
+            line = f"warning: documents do not end with end-of-text ({end})"
+            notes.lines[line].append(f"{name}{some}")
+        if one.tokenizer is not None:
+            notes.tokenizers[name] = one.tokenizer
         ends.append(shard.ends + before if before else shard.ends)
         parts.append(shard.tokens)
-        side.files += shard.files
+        side.files += one.files
         before += len(shard.tokens)
     if found and not parts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
@@ -281,15 +281,16 @@ def _ended(tokens: Tokens, ends: np.ndarray, end: int) -> tuple[int, int]:
     return len(some), int((np.asarray(tokens[ends[some] - 1]) == end).sum())
 
 
-def _held_out(whole: _Side, share: float) -> tuple[list[_Side], bool]:
+def _held_out(whole: _Side, share: float) -> tuple[list[_Side], str]:
     """Splits a domain: its last documents are held out, about a share of its tokens; or its last
-    tokens, where no document ends near there. Returns whether it is the latter."""
+    tokens, where no document ends near there. Returns in words which of the two."""
     tokens, ends = whole.tokens, whole.ends
     wanted = (1 - share) * len(tokens)
     last = min(int(np.searchsorted(ends, wanted)), max(0, len(ends) - 2))
     cut = int(ends[last])
-    by_position = not 0.5 * share <= 1 - cut / len(tokens) <= 2 * share
-    if by_position:
+    how = ", as no shards are: the last documents"
+    if not 0.5 * share <= 1 - cut / len(tokens) <= 2 * share:
+        how = " by position, as no document ends near there"
         cut = min(int(wanted), len(tokens) - 1)
     first, rest = ends[ends <= cut], ends[ends > cut]
     if not len(first) or first[-1] != cut:
@@ -297,7 +298,7 @@ def _held_out(whole: _Side, share: float) -> tuple[list[_Side], bool]:
     return [
         _Side(tokens[:cut], first, whole.files, whole.padding),
         _Side(tokens[cut:], rest - cut, whole.files),
-    ], by_position
+    ], how
 
 
 def _put(store: TokenStore, name: str, sides: Sequence[_Side]) -> dict[str, Any]:
@@ -322,39 +323,21 @@ def _put(store: TokenStore, name: str, sides: Sequence[_Side]) -> dict[str, Any]
     return entry
 
 
-def _tell(notes: _Notes, given: str, end: int) -> None:
+def _tell(notes: _Notes, given: str) -> None:
     """Tells what was found, and what was not in the files or does not look like the tokenizer's."""
-    _tell_table(notes)
-    others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
-    named = listed(sorted({visible(one_line(t, NAME)) for t in others.values()}), FEW)
-    told: Mapping[str, Iterable[str]] = {
-        "held out, as no shards are: the last documents": notes.held_out,
-        "held out by position, as no document ends near there": notes.by_position,
-        f"documents end where end-of-text stands ({end})": notes.scanned,
-        f"warning: no end-of-text ({end}) divides documents; --separator names another token":
-            notes.undivided,
-        f"warning: documents do not end with end-of-text ({end})": notes.other_end,
-        f"warning: the shards name the tokenizer {named}, not {given}": others,
-        "warning: shards with the same content as another": notes.same,
-        "empty shards, left out": notes.empty,
-        **{f"files left out, {why}: {len(paths)}": [path.name for path in paths]
-           for why, paths in notes.left_out.items() if paths},
-    }  # fmt: skip
-    for line, names in told.items():
-        some = list(dict.fromkeys(names))
-        if some:
-            notes.progress(f"{line}: {listed(some, FEW)}")
-
-
-def _tell_table(notes: _Notes) -> None:
-    """Tells of every domain, or of the largest, its shards, documents and tokens."""
+    titles = ("", "shards", "documents", "tokens", "held out", "padding left out")
     rows = sorted(notes.rows.items(), key=lambda row: -row[1][2])
-    width = max(len(visible(name)) for name in notes.rows)
-    titles = ("shards", "documents", "tokens", "held out", "padding left out")
-    notes.progress(f"{'':<{width}}" + "".join(f"  {title:>12}" for title in titles))
-    for name, counts in rows[:MOST_SHOWN]:
-        figures = zip(titles, counts, strict=True)
-        line = "".join(f"  {n:>{max(12, len(title))},}" for title, n in figures)
-        notes.progress(f"{visible(name):<{width}}{line}")
+    shown = [(name, *map("{:,}".format, counts)) for name, counts in rows[:MOST_SHOWN]]
+    for line in Table(header=titles, rows=shown).as_text().splitlines():
+        notes.progress(line)
     if len(rows) > MOST_SHOWN:
         notes.progress(f"and {len(rows) - MOST_SHOWN} domains of fewer tokens")
+    others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
+    if others:
+        named = listed(sorted({visible(one_line(t, NAME)) for t in others.values()}), FEW)
+        notes.lines[f"warning: the shards name the tokenizer {named}, not {given}"] += others
+    for why, names in notes.left_out.items():
+        notes.lines[f"files left out, {why}: {len(names)}"] += names
+    for line, names in notes.lines.items():
+        if names:
+            notes.progress(f"{line}: {listed(dict.fromkeys(names), FEW)}")

@@ -26,8 +26,6 @@ from torch import Tensor
 from bydore_pyro.core import Law, fit_law
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["GaussianProcess", "fit_gaussian_process", "fit_law_processes", "worth_of"]
-
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
@@ -118,10 +116,7 @@ class GaussianProcess:
 
 
 def fit_law_processes(
-    weights: np.ndarray,
-    losses: np.ndarray,
-    own: Sequence[int],
-    worth: np.ndarray | None = None,
+    weights: np.ndarray, losses: np.ndarray, own: Sequence[int], worth: np.ndarray | None = None
 ) -> list[GaussianProcess]:
     """Fits the law of losses to all targets at once; returns it as a process a target.
 
@@ -174,7 +169,6 @@ def _units(losses: np.ndarray) -> np.ndarray:
 
 
 def _parts_of(law: Law, target: int) -> tuple[Mean, Kernel]:
-    """Returns mean and kernel of a target's law."""
 
     def mean(weights: np.ndarray) -> Tensor:
         return law.linearised(torch.from_numpy(weights), target)[0]

@@ -23,8 +23,6 @@ from bydore_pyro.tables.record import Regressed
 from bydore_pyro.tables.regression import REACH, Kind, Regression, fit_regression
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["cross_validate", "spearman_x100", "validated"]
-
 FOLDS = 5
 FEWEST_RUNS = 20  # below, a 94 % quantile is chance
 
@@ -96,7 +94,6 @@ def _told(
     folds: np.ndarray,
     seconds: float,
 ) -> Regressed:
-    """Returns what left-out runs ``(N,)`` say of a regression."""
     found = Regressed(
         regression=kind,
         spearman_x100=spearman_x100(predicted, measured) or 0.0,

@@ -13,8 +13,6 @@ from scipy import optimize
 
 from bydore_pyro.utils import DataError
 
-__all__ = ["LogLinear", "fit_log_linear"]
-
 SHRINKAGE = 1e-3  # in units of the losses' variance for a slope of 1
 BELOW = (0.05, 0.5, 2.0)  # starts: the asymptote, so many ranges of the losses below the least
 LARGEST = 50.0  # of an exponent, so that a step too far is only a bad one

@@ -23,9 +23,6 @@ from bydore_pyro.tables.record import Distance, Gain
 from bydore_pyro.tables.regression import REACH, Regression
 from bydore_pyro.utils import require
 
-__all__ = ["BEST", "SimulatedOptimum", "TrustRegion", "gain_over", "proposed", "relative_entropy",
-           "simulated_optimum", "with_intervals"]  # fmt: skip
-
 BEST = 128  # simulated mixtures that are averaged
 # Of the mixtures with the best means those with the best bounds, on which functions are drawn.
 CANDIDATES, CONTENDERS, POSTERIOR_DRAWS = 4000, 1000, 400
@@ -300,7 +297,6 @@ def beyond(model: Regression, weights: np.ndarray) -> bool:
 def _predicted(
     model: Regression, mixture: Mixture, prior: np.ndarray
 ) -> dict[str, tuple[float, float | None]]:
-    """Returns the losses of a run on these weights, the prior, equal shares."""
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
     means, deviations = model.predict(stacked).tolist(), model.deviation(stacked)
     spreads = [None] * 3 if deviations is None else deviations.tolist()
@@ -308,7 +304,6 @@ def _predicted(
 
 
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
-    """Returns notes for the user of the mixture."""
     notes, domains = [], len(mixture.names)
     if runs < domains:
         notes.append(

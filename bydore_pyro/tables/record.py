@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from bydore_pyro.utils import Number
 
-__all__ = ["Details", "Distance", "Gain", "Regressed", "Scored"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Regressed:

@@ -27,10 +27,6 @@ from bydore_pyro.tables.gaussian_process import (
 from bydore_pyro.tables.log_linear import fit_log_linear
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["FEWEST_FOR_LAW", "LIGHTGBM", "REACH", "TREES", "Choice", "Either", "Kind",
-           "PointRegression", "Regression", "check_runs_differ", "fit_regression",
-           "interval_of_run"]  # fmt: skip
-
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]
 Choice = Literal["auto", "law", "linear", "lightgbm", "log_linear", "gaussian_process"]
@@ -262,7 +258,6 @@ def _by_law(
 
 
 def _one(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> PointRegression | GaussianProcess:
-    """Fits a regression to one target."""
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":

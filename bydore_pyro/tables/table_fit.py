@@ -27,8 +27,6 @@ from bydore_pyro.tables.regression import (
 from bydore_pyro.tables.tables import RunsTable, read_mixtures
 from bydore_pyro.utils import Checked, DataError, option, tell
 
-__all__ = ["RegressionConfig", "fit_table_of_runs", "prior_of"]
-
 UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
 
 
@@ -176,11 +174,7 @@ def _worth(
 
 
 def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
-    """Returns the metrics that differ between runs; of the others a line is said.
-
-    Raises:
-        DataError: When none does.
-    """
+    """Returns the metrics that differ between runs; of the others a line is said."""
     flat = {n: v[0] for n in metrics if np.ptp(v := table.losses_of(n)) <= 1e-12 * np.abs(v).max()}
     if len(table.runs) < 2:
         raise DataError("Expected runs on several mixtures, found one run")

@@ -28,8 +28,6 @@ from bydore_pyro.utils import DataError, listed, one_line
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ALL", "RunsTable", "directed", "metric_shares", "read_mixtures", "read_runs"]
-
 ALL = "all"  # every metric of the table
 KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1

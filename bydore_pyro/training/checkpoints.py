@@ -20,16 +20,7 @@ from bydore_pyro.data import TokenStore, file_sha256
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureState
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import (
-    appearing_file,
-    check_belongs,
-    content_hash,
-    set_aside,
-    tell,
-    versions,
-)
-
-__all__ = ["belonging", "copy_tokenizer", "last_checkpoint", "read_seal", "write_seal"]
+from bydore_pyro.utils import appearing_file, check_belongs, content_hash, set_aside, tell, versions
 
 PREFIX, SEAL = "checkpoint-", "belongs.json"
 # The options that decide which sequences a step sees, and what it does with them. The others say

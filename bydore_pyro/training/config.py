@@ -8,8 +8,6 @@ from typing import Literal
 
 from bydore_pyro.utils import Checked, device_named, number_of_tokens, option
 
-__all__ = ["TargetConfig"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TargetConfig(Checked):
@@ -42,9 +40,7 @@ class TargetConfig(Checked):
     )
     max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
     device: str = option(
-        "cuda",
-        "'cuda', 'cpu', or 'auto': a GPU if there is one.",
-        choices=("cuda", "cpu", "auto"),
+        "cuda", "'cuda', 'cpu', or 'auto': a GPU if there is one.", choices=("cuda", "cpu", "auto")
     )
     precision: Literal["bfloat16", "float32"] = option(
         "bfloat16",

@@ -6,14 +6,11 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from bydore_pyro.data import SequenceStream, TokenStore
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.utils import NonFiniteError
-
-__all__ = ["HeldOutLoss", "held_out_losses", "loss_on"]
 
 MOST = 64  # sequences of a domain
 STREAM = 6  # apart from the streams of a search and of a training
@@ -61,7 +58,7 @@ def _sequences(store: TokenStore, name: str, length: int) -> Tensor:
     tokens = store.validation[name]
     taken = partial(store.taken, "validation", name)
     stream = SequenceStream(tokens, min(length, len(tokens)), [STREAM, *name.encode()], taken=taken)
-    return torch.from_numpy(stream.read(0, min(MOST, stream.count)).astype("int64"))
+    return stream.first(MOST)
 
 
 def loss_on(model: MeasuredModel, sequences: Tensor, chunk: int, named: str) -> HeldOutLoss:

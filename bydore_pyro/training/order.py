@@ -36,8 +36,6 @@ from torch.utils.data import Dataset, Sampler
 from bydore_pyro.data import SequenceStream, TokenStore, kept_aside, open_store
 from bydore_pyro.utils import DataError
 
-__all__ = ["MixtureDataset", "MixtureSampler", "MixtureState", "begin", "next_batch"]
-
 STREAM = 5  # apart from the streams of a search on the same text
 
 

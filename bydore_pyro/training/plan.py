@@ -21,8 +21,6 @@ from bydore_pyro.utils import DataError, require, tell
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["CHECKPOINTS", "TrainingPlan", "plan_training"]
-
 CHECKPOINTS = "checkpoints"  # where they lie in the folder of a run
 
 

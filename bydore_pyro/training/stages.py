@@ -26,8 +26,6 @@ from torch import Tensor, nn
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
 from bydore_pyro.utils import DataError, RunFolder, number_of_tokens, yaml_or_json
 
-__all__ = ["MEASURING", "Schedule", "Stages", "read_stages"]
-
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
 #: What a schedule logs of its cost: FLOPs so far, as a share of the training's.
 MEASURING = "live/measuring"

@@ -19,8 +19,6 @@ from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.stages import MEASURING, Schedule
 from bydore_pyro.utils import NonFiniteError, RunFolder
 
-__all__ = ["MixtureTrainer", "RunCallback"]
-
 
 def _apart(start: Callable[[int], None] | None, worker: int) -> None:
     """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun stop

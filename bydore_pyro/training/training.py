@@ -47,8 +47,6 @@ from bydore_pyro.utils import (
     tell,
 )
 
-__all__ = ["build_trainer", "train_target"]
-
 MODEL = "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
 
@@ -85,7 +83,6 @@ def build_trainer(
 
 
 def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
-    """Translates a plan into the Trainer's own terms."""
     config, gpu = plan.config, plan.config.on_gpu
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
@@ -189,7 +186,7 @@ def train_target(
         # First: a model whose losses are NaN is none.
         told = _held_out(trainer, plan, store, live)
         _save_model(trainer, store, folder)
-        metrics = dataclasses.asdict(_record(trainer, plan, seconds, told))
+        metrics = _record(trainer, plan, seconds, told)
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
             metrics |= live.record()
@@ -221,17 +218,13 @@ def _held_out(
     )
     chunk = plan.device_batch * plan.processes
     found = held_out_losses(model, store, config.sequence_length, chunk)
-    told: dict[str, Any] = {
+    target = None if live is None else loss_on(model, live.target, chunk, "the target")
+    return {
         "held_out_loss_nats_per_token": {name: one.loss for name, one in found.items()},
         "held_out_sequences": {name: one.sequences for name, one in found.items()},
+        "target_loss_nats_per_token": None if target is None else target.loss,
+        "target_sequences": 0 if target is None else target.sequences,
     }
-    if live is not None:
-        target = loss_on(model, live.target, chunk, "the target")
-        told |= {
-            "target_loss_nats_per_token": target.loss,
-            "target_sequences": target.sequences,
-        }
-    return told
 
 
 def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -> None:
@@ -247,78 +240,31 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
         copy_tokenizer(store.tokenizer, aside)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingRecord:
-    """What `metrics.json` holds of a training.
-
-    Attributes:
-        steps: Of the run.
-        tokens: That it read.
-        tokens_by_domain: Of each domain.
-        epochs: How often the text of each domain was read.
-        final_loss: Of the last entry of `log`, nats per token; None without one.
-        log: The Trainer's.
-        flops: As transformers counts: 6 for each weight and token.
-        parameters: Of the model.
-        embedding_parameters: Of its input embeddings.
-        processes: That shared the batches.
-        device: The GPU's name, or "cpu".
-        seconds: Of this call, which may have gone on with another's run.
-        tokens_per_second: Of this call.
-        versions: Of packages.
-        commit: Of the code.
-        held_out_loss_nats_per_token: Of each domain of the store that has held-out text.
-        held_out_sequences: That were read of each for it.
-        target_loss_nats_per_token: On the target of a live mixture; None without one.
-        target_sequences: That were read of the target.
-        peak_gpu_memory_bytes: None on a CPU.
-    """
-
-    steps: int
-    tokens: int
-    tokens_by_domain: Mapping[str, int]
-    epochs: Mapping[str, float]
-    final_loss: float | None
-    log: Sequence[Mapping[str, Any]]
-    flops: float
-    parameters: int
-    embedding_parameters: int
-    processes: int
-    device: str
-    seconds: float
-    tokens_per_second: float
-    versions: Mapping[str, str]
-    commit: str | None
-    held_out_loss_nats_per_token: Mapping[str, float]
-    held_out_sequences: Mapping[str, int]
-    target_loss_nats_per_token: float | None = None
-    target_sequences: int = 0
-    peak_gpu_memory_bytes: int | None = None
-
-
 def _record(
     trainer: MixtureTrainer, plan: TrainingPlan, seconds: float, told: Mapping[str, Any]
-) -> TrainingRecord:
+) -> dict[str, Any]:
+    """Returns what `metrics.json` holds of a training; `seconds` are those of this call, which may
+    have gone on with another's run."""
     config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    return TrainingRecord(
-        steps=config.steps,
-        tokens=config.steps * batch,
-        tokens_by_domain={name: n * config.sequence_length for name, n in taken.items()},
-        epochs=dataset.epochs(taken),
-        final_loss=log[-1]["loss"] if log else None,
-        log=log,
-        flops=trainer.state.total_flos,
-        parameters=model.num_parameters(),
-        embedding_parameters=model.get_input_embeddings().weight.numel(),
-        processes=plan.processes,
-        device=torch.cuda.get_device_name() if config.on_gpu else "cpu",
-        seconds=seconds,
-        tokens_per_second=(config.steps - plan.state.step) * batch / seconds,
-        peak_gpu_memory_bytes=torch.cuda.max_memory_allocated() if config.on_gpu else None,
+    return {
+        "steps": config.steps,
+        "tokens": config.steps * batch,
+        "tokens_by_domain": {name: n * config.sequence_length for name, n in taken.items()},
+        "epochs": dataset.epochs(taken),
+        "final_loss": log[-1]["loss"] if log else None,
+        "log": log,
+        "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
+        "parameters": model.num_parameters(),
+        "embedding_parameters": model.get_input_embeddings().weight.numel(),
+        "processes": plan.processes,
+        "device": torch.cuda.get_device_name() if config.on_gpu else "cpu",
+        "seconds": seconds,
+        "tokens_per_second": (config.steps - plan.state.step) * batch / seconds,
         **provenance(),
         **told,
-    )
+        "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated() if config.on_gpu else None,
+    }

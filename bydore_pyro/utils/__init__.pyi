@@ -52,6 +52,7 @@ from .records import plain as plain
 from .records import read_as as read_as
 from .run_folder import RunFolder as RunFolder
 from .terminal import Interrupted as Interrupted
+from .terminal import Table as Table
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named
 from .terminal import one_thread as one_thread

@@ -16,8 +16,6 @@ from bydore_pyro.utils.files import check_belongs, read_tree, set_aside, write_t
 from bydore_pyro.utils.folders import appearing_folder
 from bydore_pyro.utils.terminal import tell
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
-
 FORMAT = "bydore_pyro.checkpoint/7"
 KEPT = 2  # the newest, and one before it should the newest be damaged
 

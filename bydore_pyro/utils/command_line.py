@@ -37,15 +37,6 @@ from bydore_pyro.utils.terminal import (
     visible_streams,
 )
 
-__all__ = [
-    "asks_for_help",
-    "fail",
-    "one_line_errors",
-    "parse_options",
-    "require_utf8",
-    "with_subject",
-]
-
 T = TypeVar("T")
 IN_FILES = (
     "Settings that are seldom changed are set in a file, given by --config. The config.json of any "

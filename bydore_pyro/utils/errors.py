@@ -10,16 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-__all__ = [
-    "DataError",
-    "NonFiniteError",
-    "RunFolderError",
-    "familiar_errors",
-    "listed",
-    "one_line",
-    "require",
-]
-
 
 class DataError(ValueError):
     """The text, the tokens or the domains are not what the run needs."""

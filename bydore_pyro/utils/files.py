@@ -17,21 +17,6 @@ from typing import Any
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.terminal import tell
 
-__all__ = [
-    "TREE",
-    *("check_belongs", "content_hash", "plain_json", "provenance", "read_hashed", "read_json"),
-    *(
-        "read_tree",
-        "readable",
-        "require_new_file",
-        "require_writable",
-        "set_aside",
-        "unique_keys",
-        "versions",
-    ),
-    *("with_hash", "write_tree", "yaml_or_json"),
-]
-
 TREE, TENSORS = "tree.json", "tensors.safetensors"
 DECISIVE = ("torch", "pyro-ppl", "bydore-pyro")  # for the bits of a result
 PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")

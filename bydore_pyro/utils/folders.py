@@ -21,11 +21,6 @@ from pathlib import Path
 
 from bydore_pyro.utils.errors import RunFolderError, familiar_errors
 
-__all__ = [
-    *("FolderLock", "appearing_file", "appearing_folder", "folders_released"),
-    *("hold_folder", "lock_if_free", "remove_half_written", "unlock"),
-]
-
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 _handles: set[int] = set()  # of all folders that this process holds
 _held: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()

@@ -17,20 +17,6 @@ from typing import Any, Self, TypeVar
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import read_json
 
-__all__ = [
-    "Checked",
-    "Range",
-    "Tokens",
-    "number_of_tokens",
-    "option",
-    "options_of",
-    "require_fields",
-    "resume_command",
-    "resumed_options",
-    "resumed_run",
-    "warn_idle",
-]
-
 PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 COMMANDS = ("search", "fit", "train")  # that take --resume; every experiment is a script

@@ -27,8 +27,6 @@ from bydore_pyro.utils.errors import DataError, one_line, require
 from bydore_pyro.utils.files import versions
 from bydore_pyro.utils.terminal import tell
 
-__all__ = ["CLUSTER", "Tasks", "cluster_cpus", "join_cluster", "run_pieces"]
-
 #: The help of `--cluster`.
 CLUSTER = (
     "Run independent pieces of the work on Ray instead of in turn: 'local' for the cores and GPUs "

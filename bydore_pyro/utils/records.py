@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationEr
 
 from bydore_pyro.utils.errors import DataError
 
-__all__ = ["Number", "plain", "read_as"]
-
 T = TypeVar("T")
 INFINITE = "infinite"  # JSON has no word for it
 #: A number as a dataclass of a record holds it; it may be infinite.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["RunFolder"]
-
 
 class RunFolder:
     """Writes a run's results, and keeps other processes from the folder until the command ends.
@@ -60,11 +58,6 @@ class RunFolder:
     def _require_new(self) -> None:
         if not self.resumed and (self.path / "config.json").exists():
             raise RunFolderError(f"Expected a new output folder, found a run in {self.path}")
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the folder has been deleted, moved or replaced while the run went on."""
-        return self._lock is not None and self._lock.is_lost
 
     def require(self) -> None:
         """Checks that the folder is still there.

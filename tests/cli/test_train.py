@@ -34,7 +34,7 @@ def test_a_training(
 ) -> None:
     train_command([*given, "--seed", "3", "--device", "auto"])
     printed = capsys.readouterr()
-    assert "birds               1,024  0.5000 " in printed.out
+    assert "birds 1,024 0.5000 " in " ".join(printed.out.split())
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     for name, loss in metrics["held_out_loss_nats_per_token"].items():
         (line,) = (line for line in printed.out.splitlines() if line.startswith(f"{name} "))

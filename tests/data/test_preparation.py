@@ -33,7 +33,7 @@ from tiny import (
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
-from bydore_pyro.data.index import building_place
+from bydore_pyro.data.index import FORMAT, building_place
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.preparation import (
     cache_folder,
@@ -42,7 +42,7 @@ from bydore_pyro.data.preparation import (
     tell_idle,
 )
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.store import FORMAT, SIDES, TokenStore
+from bydore_pyro.data.store import SIDES, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.folders import FolderLock

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from tiny import ends_in, unparted
 
+from bydore_pyro.data.index import FORMAT, INDEX, sha256_of
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.store import (
     END,
-    FORMAT,
-    INDEX,
     TokenStore,
     WatchedFile,
     check_needed,
@@ -25,7 +24,6 @@ from bydore_pyro.data.store import (
     nothing_counted,
     open_store,
     selected,
-    sha256_of,
     stored_as,
 )
 from bydore_pyro.data.tokenizer import tokenizer_sha256

@@ -12,7 +12,7 @@ import torch
 from searches import MATCHING, MatchingRun, domains_of
 from tiny import random_store
 
-from bydore_pyro.core.matching import Matching, Metric, match
+from bydore_pyro.core.matching import Matching, match
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
@@ -91,15 +91,6 @@ def test_a_round_tells_where_it_was_measured_and_its_gradients() -> None:
     assert float(left.norm()) < 0.7 * float(last.metric(own).norm())
 
 
-def test_a_known_metric_is_that_of_the_measurement() -> None:
-    run = usual()
-    measured = run.measured[-1]
-    metric = Metric(list(measured.samples.values()))
-    one, other = (read_target(run.sketch, measured, run.domains, metric=m) for m in (None, metric))
-    assert torch.equal(one.evidence.cross, other.evidence.cross)
-    assert other.metric is metric
-
-
 def test_a_measurement_knows_no_target() -> None:
     """One measurement serves targets that are read later; the model ends as it was."""
     run = usual()
@@ -110,7 +101,7 @@ def test_a_measurement_knows_no_target() -> None:
         rounds = []
         for measured in run.measured:
             set_parameters(run.proxy, measured)
-            rounds.append(read_target(run.sketch, measured, target, name=name).evidence)
+            rounds.append(read_target(run.sketch, measured, target).evidence)
         weights[name] = match(rounds).weights
     assert float(weights["c"][2]) > 0.9
     assert float(weights["d"][3]) > 0.9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bydore_pyro.methods.fit import Fit
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.runs.record import plain
+from bydore_pyro.utils import plain
 
 
 def test_a_fit_of_weights_alone_tells_nothing_more() -> None:

@@ -22,8 +22,9 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.parallel import Parallel, number_of_processes
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.record import Metrics, read_as
+from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import begin_run
+from bydore_pyro.utils import read_as
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError
 

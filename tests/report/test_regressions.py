@@ -10,8 +10,9 @@ from report_runs import record_of
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.regressions import regression_tables, regression_verdicts
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import compared_with, verdicts_of
-from bydore_pyro.report.words import ABSENT, Table, Verdict
+from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.report.words import ABSENT, Verdict
+from bydore_pyro.utils import Table
 
 BETTER = "Is it better than the prior?"
 
@@ -26,7 +27,7 @@ def fitted(
         prior=prior,
         predicted_loss={"weights": (3.0, 0.1), "prior": (other, None)},
     )
-    return record_of(mixture, metrics={"method": "regmix", "details": {"runs": 3, **details}})
+    return record_of(mixture, metrics={"method": "regmix", "runs": 3, **details})
 
 
 def verdict(record: RunRecord, question: str) -> Verdict:
@@ -68,8 +69,9 @@ def test_equal_predictions_tell_nothing_apart() -> None:
 
 
 def test_intervals_are_held_against_the_prior() -> None:
-    assert compared_with(fitted())[0] == "its share of the prior"
-    assert compared_with(fitted(prior=None))[1] == "the uniform share 0.500"
+    for prior, told in (((0.8, 0.2), "its share of the prior"), (None, "the uniform share 0.500")):
+        (found,) = (v for v in verdicts_of(fitted(prior)) if v.question == "How much is decided?")
+        assert f"lies above {told}" in found.figures
 
 
 @pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (60.0, "careful"), (40.0, "bad")])
@@ -91,7 +93,7 @@ def test_a_mixture_is_judged_by_the_nearest_run(noted: dict[str, bool], level: s
 
 def test_its_tables_tell_what_is_known() -> None:
     def tables(**details: Any) -> list[Table]:
-        return regression_tables(record_of(metrics={"details": details}))
+        return regression_tables(record_of(metrics=details))
 
     assert tables() == []
     rows = [{"mixture": f"m{i}", "rank": i + 1, "predicted": 1.0} for i in range(25)]

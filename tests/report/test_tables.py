@@ -34,8 +34,9 @@ from bydore_pyro.report.tables import (
     targets_table,
     weights_table,
 )
-from bydore_pyro.report.words import ABSENT, Table
-from bydore_pyro.runs.record import Spent, TargetRecord, plain
+from bydore_pyro.report.words import ABSENT
+from bydore_pyro.runs.record import Spent, TargetRecord
+from bydore_pyro.utils import Table, plain
 
 
 @pytest.fixture

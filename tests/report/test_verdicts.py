@@ -167,10 +167,9 @@ def test_text_that_is_not_read_too_often(times: float, told: str) -> None:
 def test_a_proxy_that_has_not_learned_says_so() -> None:
     question = "Has the proxy learned?"
     learning = {"warning": "The weights mean nothing: it has not learned"}
-    for metrics in ({"learning": learning}, {"details": {"learning": learning}}):
-        told = verdict(record_of(metrics=metrics_of(**metrics)), question)
-        assert (told.level, told.answer) == ("bad", "No")
-        assert told.figures == "The weights mean nothing: it has not learned."
+    told = verdict(record_of(metrics=metrics_of(learning=learning)), question)
+    assert (told.level, told.answer) == ("bad", "No")
+    assert told.figures == "The weights mean nothing: it has not learned."
 
 
 def test_a_run_is_judged_by_what_it_has(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from bydore_pyro.report.words import ABSENT, Table, Verdict, count, duration, number, percent
+from bydore_pyro.report.words import ABSENT, Verdict, count, duration, number, percent
+from bydore_pyro.utils.terminal import Table
 
 
 def test_a_table_as_text() -> None:

@@ -12,7 +12,7 @@ from quick import PROXY
 from tiny import documents_in, row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.data.store import open_store
 from bydore_pyro.runs.cautions import CAUTIONS
 from bydore_pyro.runs.domains import (
     belongs_of,
@@ -25,7 +25,6 @@ from bydore_pyro.runs.domains import (
     processes,
     run_of,
     search_domains,
-    tell_of_sampled,
     uniform_weights,
     with_targets,
 )
@@ -84,34 +83,14 @@ def test_bounds_beyond_the_text_and_domains_added_twice_are_refused(store: Path)
         load_domains(options(store), [str(store), str(store)])
 
 
-def test_a_cap_that_rests_on_an_estimate_says_so(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cap_rests_on_the_estimated_size_of_a_sampled_domain(store: Path) -> None:
     capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
     domains = load_domains(capped)
-    tell_of_sampled(domains)
-    assert "estimated" not in capsys.readouterr().err
-    for error, told in ((300, "'a': 3.0%"), (None, "'a': unknown")):
-        in_all = {"tokens": 10_000, "standard_error": error}
-        domains.corpus.index["domains"]["a"]["train"]["in_all"] = in_all
-        most = largest_weights(capped, domains)
-        assert most is not None
-        assert most["a"] == 1, "2 * 10,000 tokens are more than the run reads"
-        tell_of_sampled(domains)
-        assert capsys.readouterr().err.endswith(f"largest standard error is that of {told}\n")
-
-
-def test_a_run_says_once_that_its_cap_rests_on_an_estimate(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sampled = {"tokens": 10_000, "standard_error": 300}
-    monkeypatch.setattr(TokenStore, "in_all", lambda self, name: sampled)
-    load_domains(options(store))
-    assert "estimated" not in capsys.readouterr().err, "nothing is capped"
-    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
-    domains = load_domains(capped)
-    largest_weights(capped, domains)
-    assert capsys.readouterr().err.count("estimated") == 1
+    in_all = {"tokens": 10_000, "standard_error": None}
+    domains.corpus.index["domains"]["a"]["train"]["in_all"] = in_all
+    most = largest_weights(capped, domains)
+    assert most is not None
+    assert most["a"] == 1, "2 * 10,000 tokens are more than the run reads"
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:

@@ -22,9 +22,8 @@ from bydore_pyro.runs.record import (
     Spent,
     Trial,
     TrialRecord,
-    plain,
-    read_as,
 )
+from bydore_pyro.utils import plain, read_as
 from bydore_pyro.utils.errors import DataError
 
 SHARES = {"a": 0.25, "b": 0.75}
@@ -41,7 +40,7 @@ WHOLE = Metrics(
     ),
     trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
     guide_fit=GuideRecord(khat=math.inf, draws=9.0),
-    details=MethodDetails(runs=3.0, trials=TrialRecord(steps=4.0)),
+    runs=3.0,
     versions={"python": "3.11"},
 )
 
@@ -60,6 +59,7 @@ def test_what_is_written_is_read(file: Path) -> None:
     assert plain(WHOLE)["guide_fit"] == {"khat": "infinite", "draws": 9.0}
     assert read(file, plain(WHOLE)) == WHOLE
     assert plain(Metrics()) == {}
+    assert plain(MethodDetails(runs=3.0)) == {"runs": 3.0}
 
 
 def test_files_of_searches_are_read(file: Path) -> None:

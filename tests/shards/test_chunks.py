@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from shard_writers import WRITERS, chunk_of, documents, opened, write_litdata, write_mds
 
+from bydore_pyro.shards.chunks import read_litdata
 from bydore_pyro.utils.errors import DataError
 
 
@@ -22,9 +23,11 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 
 def test_documents_of_litdata_lie_in_several_chunks(tmp_path: Path) -> None:
     made = documents(count=5)
-    shard = opened("litdata", write_litdata(tmp_path / "a", made))
+    path = write_litdata(tmp_path / "a", made)
+    shard = opened("litdata", path)
     assert shard.ends.tolist() == np.cumsum([len(d) for d in made]).tolist()
-    assert [f.name for f in shard.files] == ["chunk-0-0.bin", "chunk-0-1.bin", "index.json"]
+    files = [f.name for f in read_litdata(path).files]
+    assert files == ["chunk-0-0.bin", "chunk-0-1.bin", "index.json"]
     edit(
         tmp_path / "a" / "index.json",
         lambda i: i["config"].update(data_format=["no_header_numpy:5"]),

@@ -71,7 +71,7 @@ def test_what_is_declared_is_compared() -> None:
             shard([5, 7, 5, 6, 7], **given)
     with pytest.raises(DataError, match=r"tokens below 400, the vocab.* found 400: a.bin"):
         shard([5, 400])
-    assert shard([5, 7], ended=True, claims=[Claim("rows", 2, 2, FILES[1])]).files == FILES
+    assert not shard([5, 7], ended=True, claims=[Claim("rows", 2, 2, FILES[1])]).padding
 
 
 def test_a_last_document_may_be_missing_among_the_ends() -> None:

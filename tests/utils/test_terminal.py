@@ -160,7 +160,6 @@ def test_deferred_it_waits_for_the_end_of_a_step(
                 raise Interrupted(asked())
     assert done == [0, 1, 2]
     assert found.value.exit_code == CODES[number], "the first one counts"
-    assert found.value.asked_by_hand == (number == signal.SIGINT)
     assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n"
 
 

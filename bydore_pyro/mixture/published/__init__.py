@@ -8,8 +8,6 @@ from __future__ import annotations
 import csv
 from importlib import resources
 
-__all__ = ["PILE_COLUMN", "PILE_DOMAINS", "PILE_WITHDRAWN", "pile_weights"]
-
 # The Pile's domains by their names in its public copies (Gao et al., arXiv 2101.00027).
 PILE_COLUMN = "meta.pile_set_name"  # where a row names its domain
 
