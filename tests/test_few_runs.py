@@ -13,7 +13,6 @@ from planted_laws import planted_losses
 from processes import Run
 from torch import as_tensor, full
 
-from bydore_pyro.methods import d_optimal_design
 from bydore_pyro.mixture import Mixture
 
 CROSS = full((4, 4), 0.3).double()
@@ -25,10 +24,6 @@ def few_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
     import few_runs
 
     return few_runs
-
-
-def test_a_larger_design_begins_with_a_smaller_one() -> None:
-    np.testing.assert_array_equal(d_optimal_design(5, 12, 0)[:4], d_optimal_design(5, 4, 0))
 
 
 def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs(few_runs: Any) -> None:

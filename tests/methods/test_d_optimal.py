@@ -12,9 +12,11 @@ from tiny import steps_spent
 from bydore_pyro.measure.problem import Problem
 from bydore_pyro.methods.d_optimal import (
     DOptimalConfig,
+    d_optimal_design,
     design_features,
     elastic_losses,
     elastic_optimum,
+    elastic_proposal,
     fit_d_optimal,
     fit_elastic,
     greedy_design,
@@ -33,6 +35,10 @@ def test_a_line_is_measured_at_its_ends_and_a_simplex_at_its_corners() -> None:
         np.linalg.det(blends[list(p)]) ** 2 for p in itertools.combinations(range(10), 3)
     ]
     assert np.linalg.det(blends[chosen]) ** 2 == pytest.approx(max(determinants))
+
+
+def test_a_larger_design_begins_with_a_smaller_one() -> None:
+    np.testing.assert_array_equal(d_optimal_design(5, 12, 0)[:4], d_optimal_design(5, 4, 0))
 
 
 def test_features_are_standardised_and_begin_with_a_constant() -> None:
@@ -72,7 +78,8 @@ def test_the_law_is_found_again_from_sixteen_runs() -> None:
     fitted = fit_elastic(runs, elastic_losses(TRUE, runs, EPOCHS)[0], EPOCHS, 0)
     expected = elastic_losses(TRUE, others, EPOCHS)[0]
     np.testing.assert_allclose(elastic_losses(fitted, others, EPOCHS)[0], expected, atol=0.05)
-    optima = [elastic_optimum(law, EPOCHS, even) for law in (fitted, TRUE)]
+    losses = elastic_losses(TRUE, runs, EPOCHS)[0]
+    optima = [elastic_proposal(runs, losses, EPOCHS, 0), elastic_optimum(TRUE, EPOCHS, even)]
     best, least = elastic_losses(TRUE, np.stack(optima), EPOCHS)[0]
     assert best < least + 0.005 < expected.min()
 
