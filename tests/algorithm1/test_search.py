@@ -67,13 +67,6 @@ def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
         assert record.loss == pytest.approx(loss * spread)
 
 
-def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
-    state = linear_search(corpus, dataclasses.replace(LINEAR, guide_warmup=5))
-    all_steps(state)
-    moved = np.abs(means(state) - 0.25).max(1) > 1e-5
-    assert moved.tolist() == [False] * 6 + [True] * 6
-
-
 @pytest.mark.parametrize("eta", [1e12, 1e30])
 def test_a_loss_that_explodes_names_step_and_domain(corpus: TokenStore, eta: float) -> None:
     config = ProxyConfig(learning_rate=eta, warmup_steps=0)
@@ -165,24 +158,6 @@ def test_strategies_reach_the_proxy(corpus: TokenStore, strategy: Strategy) -> N
     for counts, factors in seen:
         assert bool((factors == 1).all()) == strategy.endswith("sampling")
         assert (int((counts > 0).sum()) == 1) == strategy.startswith("inter")
-
-
-def test_training_takes_counts_and_factors(
-    corpus: TokenStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state, given = linear_search(corpus), []
-    step = state.proxy.step
-
-    def trained(batch: Tensor, factors: Tensor | None) -> Tensor:
-        given.append((len(batch), factors))
-        return step(batch, factors)
-
-    monkeypatch.setattr(state.proxy, "step", trained)
-    counts = torch.tensor([3, 0, 1, 0])
-    assert 0 < state._train(counts, torch.ones(4)) < 20
-    state._train(counts, torch.tensor([0.5, 1.0, 2.0, 1.0]))
-    assert given[0] == (4, None)
-    assert given[1][1].tolist() == [0.5, 0.5, 0.5, 2.0]
 
 
 def assert_same(left: LinearSearch, right: LinearSearch) -> None:

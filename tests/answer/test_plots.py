@@ -10,9 +10,7 @@ from matplotlib.colors import to_rgb
 
 from bydore_pyro.answer.plots import (
     PALETTE,
-    SHORT,
     domain_colours,
-    picture_label,
     plot_rounds,
     plot_weights,
 )
@@ -34,14 +32,6 @@ def test_every_weight_and_interval_is_drawn(hdi: tuple[tuple[float, float], ...]
     assert {lines[0].get_gid(), axes.get_yticklabels()[0].get_gid()} == {told}
 
 
-def test_a_weight_free_of_its_cap_is_hollow() -> None:
-    mixture = Mixture(names=("a", "b"), weights=(0.2, 0.8))
-    (axes,) = plot_weights(mixture.capped({"a": 0.6, "b": 0.6})).axes
-    points = {line.get_xdata()[0]: line for line in axes.lines if line.get_marker() == "o"}
-    assert points[0.8].get_markerfacecolor() == "white" != points[0.6].get_markerfacecolor()
-    assert points[0.8].get_gid() == points[0.6].get_gid() == "b: 0.6000, free of caps 0.8000"
-
-
 def test_many_domains_are_drawn_as_their_tree() -> None:
     names = [f"{a}/{b}" for a in "xyz" for b in range(20)]
     weights = tuple((np.arange(60.0) / 1770).tolist())
@@ -58,24 +48,6 @@ def test_many_domains_are_drawn_as_their_tree() -> None:
         [0.1, 0.2]
     ], "of what is known"
     assert axes.get_xlim()[1] == pytest.approx(1.05 * max(sums))
-
-
-def test_the_rest_does_not_make_all_others_small() -> None:
-    names = tuple(f"d{number:03}" for number in range(200))
-    weights = np.arange(200) / np.arange(200).sum()
-    (axes,) = plot_weights(Mixture(names=names, weights=tuple(weights.tolist()))).axes
-    assert axes.get_xlim()[1] == pytest.approx(1.05 * weights.max())
-    (beyond,) = axes.texts
-    assert beyond.get_text() == f"{weights[:180].sum():.2f} ▶"
-    assert beyond.get_position() == pytest.approx((axes.get_xlim()[1], 20))
-
-
-def test_long_names_are_cut_where_paths_are_alike() -> None:
-    one, other = (f"common_crawl/2024/{'x' * 40}/{end}" for end in ("law", "code"))
-    assert picture_label(one) != picture_label(other)
-    assert {len(picture_label(one)), len(picture_label(other))} == {SHORT}
-    assert picture_label("a" * SHORT) == "a" * SHORT
-    assert picture_label("5 $\u202e") == r"5 \$\u202e"
 
 
 def test_every_round_is_drawn_where_it_holds() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 from torch import Tensor
 
 from bydore_pyro.core.barrier import (
@@ -78,30 +78,6 @@ def test_a_general_quadratic_against_scipy() -> None:
     found = quadratics(*given, torch.zeros(6).double(), torch.tensor(upper)).points[0].numpy()
     assert (found - centre) @ matrix @ (found - centre) / 2 <= expected.fun + 1e-6
     np.testing.assert_allclose(found, expected.x, atol=1e-3)
-
-
-def test_a_free_unknown_bounds_the_largest_against_linprog() -> None:
-    """``min u`` under ``u >= C x``: the worst case of a matrix game."""
-    costs = torch.tensor([[3.0, 1, 2], [1, 4, 2.5]]).double()
-
-    def value(points: Tensor, barrier: float) -> Tensor:
-        margin = points[:, 3:] - points[:, :3] @ costs.T
-        return points[:, 3] - barrier * margin.log().sum(1)
-
-    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Curvature]:
-        rows = torch.cat([-costs, torch.ones(2, 1).double()], 1)  # of the margin by (x, u)
-        margin = points[:, 3:] - points[:, :3] @ costs.T
-        gradient = -(barrier / margin) @ rows
-        gradient[:, 3] += 1
-        return gradient, curvature((rows.T * (barrier / margin[0] ** 2)) @ rows[None])
-
-    start = torch.tensor([[1 / 3, 1 / 3, 1 / 3, 9]]).double()
-    found = barrier_minimum(value, derivatives, start, *NO_BOUNDS, 2).points[0]
-    game = linprog(
-        [0, 0, 0, 1], A_ub=np.c_[costs.numpy(), [-1, -1]], b_ub=[0, 0],
-        A_eq=[[1, 1, 1, 0]], b_eq=[1], bounds=[(0, 1)] * 3 + [(None, None)],
-    )  # fmt: skip
-    assert float(found[3]) == pytest.approx(game.fun, abs=1e-5)
 
 
 @pytest.mark.parametrize("step_of", [newton_step, conjugate_step])

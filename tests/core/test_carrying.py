@@ -59,14 +59,6 @@ def test_kept_slopes_is_what_the_laws_share() -> None:
         kept_slopes(stationary(2, 1), stationary(2, 1))
 
 
-def test_slopes_settle() -> None:
-    """Measured late, they hold; and to move twice is to move once."""
-    assert kept_at(100 * SETTLING, 1e6 * SETTLING) == pytest.approx(0.99, abs=0.001)
-    assert kept_at(SETTLING, 2 * SETTLING) * kept_at(2 * SETTLING, 9 * SETTLING) == pytest.approx(
-        kept_at(SETTLING, 9 * SETTLING)
-    )
-
-
 def test_where_nothing_is_kept_the_best_mixture_is_the_targets_own_shares_made_flatter() -> None:
     """``min sum p_t w_t^-g`` without transfer: ``w_t ~ p_t^(1 / (1 + g))``, whatever was measured.
 

@@ -45,30 +45,6 @@ def test_the_least_mean_is_that_of_the_grid() -> None:
     assert float(best_mixture(DRAWS).weights.sum()) == pytest.approx(1)
 
 
-def test_the_least_worst_is_that_of_the_grid() -> None:
-    found = best_mixture(DRAWS, Goal(objective="worst"))
-    worst = LOSSES.mean(0).amax(1)
-    assert found.objective <= float(worst.min()) + 1e-6
-    assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
-    # The targets' prices are their shares in the worst; none that is better has a price.
-    assert float(found.price_of_targets.sum()) == pytest.approx(1, abs=1e-3)
-    better = found.losses < found.losses.max() - 0.01
-    assert float(found.price_of_targets[better].sum()) < 1e-3
-
-
-def test_levels_say_which_target_is_the_worst() -> None:
-    """They change no mean's best mixture; its losses hold them."""
-    levels = torch.tensor([0.0, 0.1, -0.05]).double()
-    found = best_mixture(DRAWS, Goal(objective="worst", levels=levels))
-    worst = (LOSSES.mean(0) + levels).amax(1)
-    assert found.objective <= float(worst.min()) + 1e-6
-    assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
-    torch.testing.assert_close(found.losses, expected_loss(found.weights) + levels)
-    plain, raised = (best_mixture(DRAWS, Goal(levels=one)) for one in (None, levels))
-    torch.testing.assert_close(plain.weights, raised.weights, atol=1e-6, rtol=0)
-    assert raised.objective - plain.objective == pytest.approx(float(levels.mean()), abs=1e-6)
-
-
 @pytest.mark.parametrize("tolerance", [0.02, 0.1])
 def test_none_is_worse_in_as_many_draws_as_asked(tolerance: float) -> None:
     """No mixture of the grid that keeps the promise is better."""
@@ -125,12 +101,6 @@ def test_bounds_are_kept_and_their_prices_are_differences() -> None:
     cheaper = (objective(0, -1e-3).objective - objective(0, 1e-3).objective) / 2e-3
     assert float(found.price_at_most[0]) == pytest.approx(cheaper, rel=0.02)
     assert float(free.price_at_least.max()) < 1e-3, "what does not bind costs nothing"
-
-
-def test_bounds_that_leave_one_mixture() -> None:
-    goal = Goal(at_least=BASELINE, at_most=BASELINE)
-    found = best_mixture(DRAWS, goal).weights
-    torch.testing.assert_close(found, BASELINE, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -267,20 +237,6 @@ def test_text_that_runs_out_against_the_grid() -> None:
     assert float(found.weights[0]) < float(endless[0]) - 0.1
     straight = best_mixture(DRAWS, Goal(importance=IMPORTANCE, effective=lambda w: 1 * w)).weights
     torch.testing.assert_close(straight, endless)
-
-
-def test_the_worst_of_targets_that_are_much_alike() -> None:
-    """Of dense compositions of many rows: they nearly are one, and all are the worst."""
-    draws = fit_law(*planted(400, 8), free=False).draws(10)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        made = torch.distributions.Dirichlet(torch.full((3, 400), 0.5)).sample()
-    found = best_mixture(draws, Goal(objective="worst", composition=made))
-    prices = found.price_of_targets
-    assert float(prices.sum()) == pytest.approx(1, abs=1e-3)
-    # Duality: with their prices for importances no mixture has a lower mean.
-    dual = best_mixture(draws, Goal(composition=made, importance=prices.float()))
-    assert found.objective == pytest.approx(dual.objective, abs=3e-6)
 
 
 @pytest.mark.parametrize("objective", ["mean", "worst"])

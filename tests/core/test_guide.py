@@ -19,7 +19,6 @@ from pyro.infer import (
     Predictive,
     Trace_ELBO,
     TraceMeanField_ELBO,
-    WeighedPredictive,
 )
 from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from pyro.infer.importance import vectorized_importance_weights
@@ -67,38 +66,6 @@ def test_stock_objectives_give_the_evidence_of_an_exact_guide(
     assert found == pytest.approx(LOG_EVIDENCE, abs=error)
 
 
-def test_importance_weights_of_an_exact_guide_are_equal() -> None:
-    guide = exact_guide()
-    importance = Importance(counts_model, guide, num_samples=50).run(COUNTS)
-    assert importance.get_log_normalizer().item() == pytest.approx(LOG_EVIDENCE, abs=1e-2)
-    assert importance.get_ESS().item() == pytest.approx(50, rel=0.01)
-    weighed = WeighedPredictive(counts_model, guide=guide, num_samples=50, parallel=True)(COUNTS)
-    assert weighed.log_weights.std().item() < 0.05
-
-
-def test_guide_inside_a_plate() -> None:
-    network = PriorNetwork(3).double()
-    guide = MixtureGuide(network, name="shares")
-    counts = torch.stack([COUNTS, COUNTS.flip(0)])
-
-    def model(counts: Tensor) -> None:
-        with pyro.plate("documents", len(counts)):
-            counts_model(counts)
-
-    def amortised(counts: Tensor) -> dict[str, Tensor]:
-        with pyro.plate("documents", len(counts)):
-            return guide(counts)
-
-    trace = poutine.trace(amortised).get_trace(counts)
-    trace.compute_log_prob()
-    assert trace.nodes["shares"]["fn"].batch_shape == (2,)
-    assert trace.nodes["shares"]["log_prob"].shape == (2,)
-    objective = Trace_ELBO(num_particles=2, vectorize_particles=True, max_plate_nesting=1)
-    before = guide.posterior(counts).mean.detach()
-    SVI(model, amortised, ClippedAdam({"lr": 0.01}), objective).step(counts)
-    assert not torch.equal(before, guide.posterior(counts).mean)
-
-
 def test_models_without_arguments_and_with_keywords() -> None:
     """Also beside another guide, in Pyro's list of them."""
 
@@ -139,14 +106,6 @@ def test_a_second_guide_of_one_name_goes_on_from_the_first() -> None:
     other = MixtureGuide(FreeConcentrations(4), name="shares")
     with pytest.raises(ValueError, match=r"of shape \(4,\), actual \(3,\).*clear_param_store"):
         other.posterior()
-
-
-def test_a_fit_that_diverges_says_what_to_do() -> None:
-    guide = MixtureGuide(FreeConcentrations(3), name="shares")
-    for away in (50.0, math.nan):
-        torch.nn.init.constant_(guide.network.log_mean, away)
-        with pytest.raises(ValueError, match="lower its learning rate"):
-            guide.posterior()
 
 
 def two_sites(counts: Tensor = COUNTS) -> None:
@@ -268,13 +227,6 @@ def test_medians_and_quantiles() -> None:
         assert set(autoguide.quantiles([0.5])) == {"x", "shares"}
 
 
-def test_draws_have_the_dtype_of_the_wider_of_signals_and_network() -> None:
-    for network in (FreeConcentrations(3), PriorNetwork(3)):
-        guide = MixtureGuide(network, name="other")
-        assert guide.posterior(COUNTS).rsample().dtype == torch.float64
-        assert guide.posterior(COUNTS.float()).rsample().dtype == torch.float32
-
-
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 CURVED = gaussian_evidence(3, 0.2)
 
@@ -321,10 +273,3 @@ def test_stock_inference_runs_on_evidence_of_the_second_order() -> None:
         mean = drawn["weights"].reshape(100, 3).mean(0)
         torch.testing.assert_close(mean, guide.posterior(SIGNALS).mean, atol=0.06, rtol=0)
         assert drawn["scale"].reshape(100).std() > 0
-
-
-def test_networks_that_are_none_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"nn\.Module, actual 'x'"):
-        MixtureGuide("x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="actual one tensor"):
-        MixtureGuide(torch.nn.Linear(2, 2)).posterior(torch.ones(2, 2))

@@ -20,7 +20,6 @@ from bydore_pyro.core.network import FreeConcentrations
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 EXACT = Dirichlet(1 + COUNTS)
-SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 
 
 @pytest.fixture(autouse=True)
@@ -61,29 +60,6 @@ def test_a_guide_that_misses_the_posterior_is_not_corrected_by_weights() -> None
     guides_own = narrow.posterior(COUNTS).stddev
     torch.testing.assert_close(drawn.sites["shares"].std(0), guides_own, atol=0, rtol=0.05)
     assert len(drawn.sites["shares"][:, 0].unique()) == 4000
-
-
-@pytest.mark.parametrize(
-    ("domains", "of_the_fit", "corrected"), [(3, 1000, 8000), (33, 1000, 8000), (2000, 200, 200)]
-)
-def test_many_domains_are_weighed_by_fewer_draws(
-    domains: int, of_the_fit: int, corrected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The density of one draw of 2,000 domains takes 0.07 s; here it costs nothing."""
-    weighed = []
-
-    def density(log_w: Tensor, *_: object) -> Tensor:
-        weighed.append(len(log_w))
-        return log_w.sum(-1)
-
-    monkeypatch.setattr("bydore_pyro.core.distribution.log_density", density)
-    counts = torch.linspace(0, 5, domains, dtype=torch.float64)
-    guide = guide_of(1 + counts)
-    assert guide_fit(counts_model, guide, counts).draws == of_the_fit
-    drawn = corrected_draws(counts_model, guide, counts)
-    assert drawn.fit.draws == corrected
-    assert weighed == [of_the_fit, corrected]
-    assert drawn.sites["shares"].shape == (4000, domains)
 
 
 def test_the_same_seed_gives_the_same_draws_and_nothing_else_moves() -> None:

@@ -88,14 +88,6 @@ def test_three_domains_have_the_moments_of_integration() -> None:
     assert scale.stddev.item() == pytest.approx(deviation[3].item(), rel=0.25)
 
 
-def test_it_tells_when_the_steps_ran_out() -> None:
-    linear, precision = gaussian_evidence(3, 0.05)
-    config = InferenceConfig(steps=25, window=10)
-    found = infer(free_guide(3), signals_of(3), linear, precision, config=config)
-    assert not found.settled
-    assert found.steps == 25
-
-
 def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     linear, precision = gaussian_evidence(3, 0.05)
     nan, lopsided, network = torch.nan * linear, precision.tril(), free_guide(3).network
@@ -119,18 +111,6 @@ def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: value.clone() for name, value in guide.state_dict().items()}
     assert not infer(guide, signals_of(3), linear, indefinite).settled
     assert all(torch.equal(value, before[name]) for name, value in guide.state_dict().items())
-
-
-def test_it_begins_where_the_loss_is_less() -> None:
-    linear, precision = gaussian_evidence(3, 0.05)
-    guide, signals = free_guide(3), signals_of(3)
-    config = InferenceConfig(steps=60, window=20, draws=2)
-    first = infer(guide, signals, linear, precision, config=config)
-    assert first.losses[0] < first.losses[-1] + 3, "a Dirichlet's fit is a good start"
-    again = infer(guide, signals, 1.01 * linear, 1.01 * precision, config=config)
-    assert again.losses[0] < first.losses[0] + 1
-    elsewhere = infer(guide, signals, linear.flip(0), precision.flip(0, 1), config=config)
-    assert elsewhere.losses[0] < first.losses[0] + 3
 
 
 def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
@@ -162,26 +142,6 @@ def test_a_guide_that_is_fitted_to_draws_covers_more_than_after_svi() -> None:
     )
     assert by_draws.khat < 0.7
     assert by_draws.effective_draws > 1.3 * by_svi.effective_draws
-
-
-def test_a_fit_to_draws_repeats_itself_and_nothing_else_moves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("bydore_pyro.core.inference.FIT_STEPS", 5)
-    with isolated(0):
-        weights = torch.distributions.Dirichlet(torch.ones(3).double()).sample((100,))
-        scale = 1 + 0.1 * torch.rand(100).double()
-    random, stored = torch.get_rng_state(), set(pyro.get_param_store())
-    guides = [free_guide(3) for _ in range(3)]
-    for guide, seed in zip(guides, (1, 1, 2), strict=True):
-        fit_to_draws(guide, weights, scale, seed=seed)
-    assert torch.equal(torch.get_rng_state(), random)
-    assert set(pyro.get_param_store()) == stored
-    one, two, other = (torch.cat([p.flatten() for p in guide.parameters()]) for guide in guides)
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
-    with pytest.raises(ValueError, match="scale=True"):
-        fit_to_draws(MixtureGuide(FreeConcentrations(3)), weights, scale)
 
 
 @pytest.mark.slow

@@ -16,14 +16,6 @@ from bydore_pyro.core.law_runs import LawRuns
 ONE = torch.ones(()).double()
 
 
-def test_its_level_and_its_fall_at_the_reference() -> None:
-    log = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    loss = law_losses(3 * ONE, 0.5 * ONE, 0.2 * ONE, log.exp())
-    assert float(loss.detach()) == 3
-    (fall,) = torch.autograd.grad(loss, log)
-    assert float(fall) == pytest.approx(-0.5)
-
-
 def test_a_power_law_and_its_limit() -> None:
     """``E + S/g ((n/n_0)^-g - 1)``; a logarithm where the power is 0."""
     found = law_losses(3 * ONE, 0.5 * ONE, 0.2 * ONE, 8 * ONE)

@@ -87,11 +87,6 @@ def test_gradients_say_how_alike_the_domains_are() -> None:
     assert LawRuns.of(TOKENS[:, :1], LOSSES[:, :1]).likeness == 0.2, "there are no others"
 
 
-def test_as_many_targets_as_domains_are_these() -> None:
-    assert LawRuns.of(TOKENS, LOSSES).own.tolist() == torch.eye(3).tolist()
-    assert LawRuns.of(TOKENS, LOSSES[:, :2]).own.tolist() == [[0] * 3] * 2
-
-
 def test_units_cancel() -> None:
     """Tokens in any unit, losses in any unit and from any zero."""
     plain = fit_law(TOKENS, LOSSES, CROSS)

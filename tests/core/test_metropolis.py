@@ -95,22 +95,6 @@ def test_many_posteriors_at_once_are_those_one_at_a_time() -> None:
         np.testing.assert_allclose(ratio, 1, atol=0.12)
 
 
-def test_a_group_begins_at_one_place_and_the_places_are_spread_as_the_evidence() -> None:
-    """Where no weight is near 0: about the optimum, with the inverse of the precision."""
-    root = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).double()
-    precision, optimum = 4000 * root @ root.T, torch.tensor([0.5, 0.3, 0.2]).double()
-    starts = torch.stack(
-        [metropolis._starts(precision @ optimum, precision, 8, seed) for seed in range(500)]
-    )
-    assert torch.equal(starts[:, ::2], starts[:, 1::2])
-    places = starts[:, ::2].flatten(0, 1)
-    expected = torch.linalg.inv(precision)
-    error = (expected.diagonal() / len(places)).sqrt()
-    assert bool(((places.mean(0) - optimum).abs() < 4 * error).all())
-    torch.testing.assert_close(places.T.cov() / expected, torch.ones(3, 3).double(), rtol=0,
-                               atol=0.2)  # fmt: skip
-
-
 def test_nested_rhat_by_hand() -> None:
     """Two groups of two draws: their means 1 and 5 have variance 8, each group has 2."""
     values = np.array([[0.0, 2.0], [4.0, 6.0]])[None, :, :, None]

@@ -18,7 +18,6 @@ from bydore_pyro.core.prices import freedom, frontier
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(40)
 IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
-BASELINE = torch.tensor([0.2, 0.5, 0.3]).double()
 COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8]]).double()
 GRID = torch.tensor(
     [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
@@ -55,17 +54,6 @@ def test_a_weight_is_free_as_far_as_a_fine_grid_says(objective: Any, corner: boo
     assert (found[:, 1] >= answer - 1e-9).all()
 
 
-def test_freedom_and_frontier_know_of_levels() -> None:
-    levels = torch.tensor([0.0, 0.3, 0.0])
-    free = [freedom(DRAWS, Goal(objective="worst", levels=one), BASELINE) for one in (None, levels)]
-    assert not torch.allclose(*free)
-    plain, raised = (
-        frontier(DRAWS, Goal(composition=COMPOSITION, levels=one), points=3)[1]
-        for one in (None, torch.tensor([0.5, 0.0]))
-    )
-    torch.testing.assert_close(raised - plain, torch.tensor([[0.5, 0]]).double().expand(3, -1))
-
-
 def test_freedom_grows_with_the_rise_to_all_weights() -> None:
     goal = Goal(composition=COMPOSITION, length=2.0)
     answer = best_mixture(DRAWS, goal).weights
@@ -78,12 +66,6 @@ def test_freedom_grows_with_the_rise_to_all_weights() -> None:
         freedom(DRAWS, goal, answer, 0.0)
     with pytest.raises(ValueError, match="of sum 1, actual sum 2"):
         freedom(DRAWS, goal, 2 * answer)
-
-
-def test_one_domain_has_no_freedom() -> None:
-    tokens = torch.tensor([[0.25], [0.5], [1.0]])
-    draws = fit_law(tokens, 3 - tokens.log()).draws(5)
-    assert freedom(draws, Goal(), torch.ones(1)).tolist() == [[1, 1]]
 
 
 def test_the_frontier_of_two_targets_is_below_every_mixture() -> None:

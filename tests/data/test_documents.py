@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,6 @@ from bydore_pyro.data.documents import (
     in_reading_order,
     split_of_file,
 )
-from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
 from bydore_pyro.utils.errors import DataError
 
@@ -125,16 +123,6 @@ def test_a_domain_of_few_files_is_split_by_pieces() -> None:
     assert len(set(texts)) == len(texts), "no piece on both sides"
 
 
-def test_the_same_piece_lies_on_one_side() -> None:
-    """Of a copy under another name, with other space around it; so it is known as a duplicate."""
-    text = lines_of("a", 3000)
-    sides: dict[str, set[str]] = {}
-    for document in read([source("f", text), source("g", f"\n  {text}\n\n")]):
-        sides.setdefault(str(document.text), set()).add(document.split)
-    assert all(len(found) == 1 for found in sides.values())
-    assert {side for found in sides.values() for side in found} == {"train", "validation"}
-
-
 def test_what_stays_whole() -> None:
     """Domains that share files, enough files, short files, told sides; and rows beside pieces."""
     config = CorpusConfig(validation_fraction=0.5)
@@ -158,21 +146,6 @@ def test_what_stays_whole() -> None:
     assert by_piece(few[0], rows(["text " * 100] * 9)) == {"f0": True, "rows": False}
 
 
-def test_validation_files_come_first() -> None:
-    files = [source(f"f{i}", "x", "ab"[i % 2]) for i in range(40)]
-    given = [*files, source("v", "x", "b", split="validation")]
-    ordered = in_reading_order(given, CONFIG)
-    held_out = [split_of_file(s, CONFIG) == "validation" for s in ordered]
-    assert held_out == sorted(held_out, reverse=True)
-    trained = [s.domain for s in ordered if split_of_file(s, CONFIG) == "train"]
-    assert trained == sorted(trained)
-    assert [s.name for s in ordered] == [s.name for s in in_reading_order(given[::-1], CONFIG)]
-    assert ordered != in_reading_order(given, CorpusConfig(data_seed=1))
-    few = source("w", lines_of("w", 2000), "z")
-    names = [s.name for s in in_reading_order([*given, few], CONFIG)]
-    assert names.index("w") == sum(held_out), "pieces, before the files that train"
-
-
 def test_the_cap_holds_and_files_past_it_stay_shut() -> None:
     opened: list[int] = []
 
@@ -190,13 +163,3 @@ def test_the_cap_holds_and_files_past_it_stay_shut() -> None:
     assert 10_000 <= sizes[1] < 12_000
     assert len(opened) == len(documents) < 100
     assert len(read(files, CorpusConfig(domain_megabytes=0))) == 200
-
-
-def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("x" * 300)
-    one = SourceFile("a", "a", lambda: iter([]), *size_and_time(path), path=path)
-    one.require_unchanged()
-    path.unlink()
-    with pytest.raises(DataError, match="a not to change while it is read, found a change"):
-        one.require_unchanged()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -20,7 +20,6 @@ from bydore_pyro.data.environment import (
     KINDS,
     _kind,
     environment_sources,
-    read_docstrings,
 )
 
 
@@ -42,20 +41,6 @@ from bydore_pyro.data.environment import (
 )
 def test_kinds(name: str, kind: str | None) -> None:
     assert _kind(PurePosixPath(name)) == kind
-
-
-def test_docstrings_in_order(tmp_path: Path) -> None:
-    path = tmp_path / "module.py"
-    path.write_text(
-        '"""Module."""\nx = "no docstring"\n'
-        'class A:\n    """Class.\n\n    More.\n    """\n    def f(self):\n        "Method."\n'
-        'async def g():\n    """Function."""\n'
-    )
-    assert read_docstrings(path) == "Module.\n\nClass.\n\nMore.\n\nMethod.\n\nFunction."
-    path.write_text("def broken(:\n")
-    assert read_docstrings(path) is None
-    path.write_bytes(b"\xff")
-    assert read_docstrings(path) is None
 
 
 def test_the_list_is_what_the_main_job_installs() -> None:

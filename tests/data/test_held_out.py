@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 from tiny import documents_of, row, write_lines
 
 from bydore_pyro.data.domains import Domains, held_out_stream
-from bydore_pyro.data.held_out import HeldOut, held_out_counts
+from bydore_pyro.data.held_out import held_out_counts
 from bydore_pyro.data.pools import pooled, with_branches
-from bydore_pyro.data.store import SIDES, TokenStore, nothing_counted, open_store
+from bydore_pyro.data.store import SIDES, TokenStore, nothing_counted
 from bydore_pyro.data.tokens import parted
 from bydore_pyro.data.variants import cut_store, joined_stores, with_validation_file
 from bydore_pyro.utils.errors import DataError
@@ -118,24 +117,6 @@ def test_judged_text_of_a_file_is_set_apart_where_it_is_asked_for(
     assert own.judged["birds"] is corpus.judged["birds"]
     assert own.sha256 != given.sha256
     assert own.with_judged(["exam"]).sha256 == own.sha256
-
-
-def test_judged_text_is_read_from_files_that_do_not_change(store: Path, tmp_path: Path) -> None:
-    found = open_store(Path(shutil.copytree(store, tmp_path / "store")))
-    stream = held_out_stream(found, "a", 16, 0, "judged")
-    assert stream.read(0, 3).shape == (3, 16)
-    (found.folder / "validation" / "a.bin").write_bytes(b"")
-    with pytest.raises(DataError, match=r"a\.bin not to change while it is read"):
-        stream.read(0, 3)
-
-
-def test_judged_text_is_the_same_for_every_seed(corpus: TokenStore) -> None:
-    """And that of a target is not."""
-    sides: tuple[HeldOut, ...] = ("judged", "validation")
-    for side in sides:
-        one, other = (held_out_stream(corpus, "birds", 16, seed, side) for seed in (0, 5))
-        rows = [stream.read(0, stream.count) for stream in (one, other)]
-        assert np.array_equal(*rows) == (side == "judged")
 
 
 def test_a_target_holds_its_shares_also_when_they_are_normalised_twice() -> None:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import resource
-import shutil
-import signal
-import sqlite3
-import time
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pytest
-from processes import forked
 from pyarrow import parquet
 from tiny import (
     ALPHABETS,
@@ -30,7 +23,6 @@ from tiny import (
     write_lines,
 )
 
-from bydore_pyro.cli.main import main
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
 from bydore_pyro.data.index import building_place
@@ -42,9 +34,9 @@ from bydore_pyro.data.preparation import (
     tell_idle,
 )
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.store import FORMAT, SIDES, TokenStore
+from bydore_pyro.data.store import SIDES, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.folders import FolderLock
 
 
@@ -134,19 +126,6 @@ def test_a_sample_holds_the_tokens_asked_for_and_tells_how_many_there_are(
     assert again.sha256 != prepare(sampled(kinds, 200_000, seed=1), tmp_path / "other").sha256
 
 
-def test_a_sample_of_domains_that_rows_name(kinds: Path, tmp_path: Path) -> None:
-    data = kinds / "lines.jsonl"
-    (tmp_path / "bytes").rename(kinds / "bytes")
-    whole = prepare(sampled(data, None, domain_column="kind"), tmp_path / "whole")
-    store = prepare(sampled(data, 50_000, domain_column="kind"), tmp_path / "out")
-    tokens = [len(getattr(store, side)[name]) for side in SIDES for name in "ab"]
-    assert sum(tokens) == pytest.approx(50_000, rel=0.06)
-    for name in "ab":
-        found = store.in_all(name)
-        assert found is not None
-        assert abs(found["tokens"] - len(whole.train[name])) < 4 * found["standard_error"]
-
-
 def test_a_sample_that_is_broken_off_goes_on(
     kinds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,18 +153,6 @@ def test_a_sample_that_is_broken_off_goes_on(
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
-def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
-    rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(90)]
-    path = write_lines(tmp_path / "all.jsonl", [*rows, {"text": "nobody's"}])
-    lines: list[str] = []
-    plan = small_plan(path, domain_column="meta.set", on_error="skip")
-    found = documents_in(prepare(plan, tmp_path / "out", progress=lines.append))
-    for number, name in enumerate(("law", "web", "mail")):
-        both = found["train"][name] + found["validation"][name]
-        assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
-    assert lines[-1] == "skipped 1 rows that name no domain"
-
-
 def test_another_plan_leaves_the_first_alone(text: Path, tmp_path: Path) -> None:
     """Until one of them is whole: other options that were given by mistake cost no work."""
     broken = pytest.MonkeyPatch()
@@ -203,25 +170,6 @@ def test_another_plan_leaves_the_first_alone(text: Path, tmp_path: Path) -> None
     assert begun == sorted([small_plan(text).key, small_plan(text, other).key])
     prepare(small_plan(text), tmp_path / "out")
     assert not building_place(tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (sqlite3.OperationalError("disk I/O error"), r"disk I/O error; .* so far is in .*partial"),
-        (BrokenProcessPool(), "A worker process died, most often from lack of memory"),
-    ],
-)
-def test_what_breaks_a_build_off_says_how_it_goes_on(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
-) -> None:
-    def broken(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Build, "_write", broken)
-    with pytest.raises(OSError, match=message):
-        prepare(small_plan(text), tmp_path / "out")
-    assert (tmp_path / ".out.partial").is_dir()
 
 
 def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:
@@ -295,64 +243,6 @@ def test_domains_without_text(tmp_path: Path) -> None:
     assert len(store.validation_documents["greek"]) == 2
 
 
-def test_a_file_that_is_too_large_for_the_disk(text: Path, tmp_path: Path) -> None:
-    """A limit on the size of files fails a write as a full disk does, in the system itself."""
-    options = ["--data", str(text), "--out", str(tmp_path / "out"), "--processes", "0"]
-
-    def full() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
-        main(["prepare", *options, "--vocabulary", "280"])
-
-    process = forked(full, tmp_path / "told")
-    process.join(60)
-    told = (tmp_path / "told").read_text()
-    assert process.exitcode == 2, told
-    assert "Traceback" not in told
-    assert "error: " in told.splitlines()[-1]
-    assert not (tmp_path / "out").exists()
-    main(["prepare", *options, "--vocabulary", "280"])
-    assert (tmp_path / "out").is_dir()
-
-
-def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(
-    text: Path, tmp_path: Path
-) -> None:
-    out, told = tmp_path / "out", tmp_path / "told"
-
-    def wait() -> None:
-        prepare(small_plan(text), out, waiting=lambda: print("waiting"))
-
-    told.touch()
-    with FolderLock(building_place(out)):
-        process = forked(wait, told)
-        while told.read_text() != "waiting\n":
-            assert process.is_alive()
-            time.sleep(0.01)
-        process.join(0.3)
-        assert process.is_alive()
-        os.kill(process.pid or 0, signal.SIGINT)
-        process.join(60)
-        assert process.exitcode
-        assert list(building_place(out).iterdir()) == []
-    prepare(small_plan(text), out)
-    assert not building_place(out).exists()
-
-
-def test_a_store_whose_folder_is_deleted_while_it_is_built(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = Build.close
-
-    def deleted(build: Build) -> None:
-        shutil.rmtree(build.folder.parent)
-        before(build)
-
-    monkeypatch.setattr(Build, "close", deleted)
-    with pytest.raises(RunFolderError, match="partial to stay in place, found it deleted"):
-        prepare(small_plan(text), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("change", ["cut", "gone", "rewritten"])
 def test_a_source_that_changes_while_it_is_read_is_noticed(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
@@ -413,23 +303,6 @@ def test_options_that_do_nothing_are_told() -> None:
     lines: list[str] = []
     tell_idle("it", (None, RowConfig(), CorpusConfig(data_seed=3)), lines.append)
     assert lines == ["without effect on it: data_seed 3"]
-
-
-@pytest.mark.parametrize("file", ["train/b.ends", "tokenizer/tokenizer.json", "format"])
-def test_a_damaged_cache_is_built_again(pair: Path, file: str) -> None:
-    """Or one of another format."""
-    lines: list[str] = []
-    whole = load(pair, lines)
-    expected = whole.train["a"].copy()
-    path = whole.folder / ("index.json" if file == "format" else file)
-    if file == "format":
-        path.write_text(path.read_text().replace(FORMAT, "bydore_pyro.tokens/1"))
-        with pytest.raises(DataError, match="prepare it again"):
-            load_tokens(str(path.parent))
-    else:
-        path.write_bytes(path.read_bytes()[:150] if path.suffix != ".ends" else b"")
-    np.testing.assert_array_equal(load(pair, lines).train["a"], expected)
-    assert "damaged" in lines[0]
 
 
 def test_a_store_is_opened_as_it_lies(pair: Path, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from pyarrow import parquet
 from bydore_pyro.data import rows
 from bydore_pyro.data.forms import numbered_lines
 from bydore_pyro.data.kinds import can_be_entered, is_row_file
-from bydore_pyro.data.names import check_name
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.rows import (
     LARGE_TEXT,
@@ -104,32 +103,6 @@ def test_a_broken_line_is_named_or_skipped(tmp_path: Path, line: bytes, message:
     assert str(error.value).startswith(message)
     assert str(error.value).endswith(f"{path}, line 3")
     assert list(read_rows(path, SKIP)) == [Row(1, "first"), Row(3, None), Row(4, "last")]
-
-
-def test_a_rows_domain_must_be_a_name(tmp_path: Path) -> None:
-    for name in (
-        "",
-        "a//b",
-        "/a",
-        "a/../b",
-        "./a",
-        "a/*",
-        "a=b",
-        "a\0b",
-        "x" * 201,
-        "ü" * 101,
-        "\udc80",
-    ):
-        with pytest.raises(DataError, match="Expected a domain's name of at most 200 bytes"):
-            check_name(name)
-    for name in ("Gutenberg (PG-19)", "web/law/high"):
-        check_name(name)
-    given = [{"kind": "a/", "text": "x"}, {"kind": "a", "text": 3}]
-    (tmp_path / "a.jsonl").write_bytes(json_lines(given))
-    with pytest.raises(DataError, match=r"found 'a/', .*a.jsonl, line 1"):
-        list(read_rows(tmp_path / "a.jsonl", RowConfig(domain_column="kind")))
-    skip = RowConfig(domain_column="kind", on_error="skip")
-    assert list(read_rows(tmp_path / "a.jsonl", skip)) == [Row(1, None), Row(2, None, "a")]
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -323,21 +296,6 @@ def test_rows_are_read_under_any_of_their_endings(ending: str, packed: str, tmp_
         assert [row._replace(reached=0) for row in parts] == expected
 
 
-def test_numbers_and_categories_name_domains(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(json_lines([{"text": "x", "cluster": 7}, {"text": "y", "cluster": True}]))
-    rows_ = read_rows(path, RowConfig(domain_column="cluster"))
-    assert next(rows_) == Row(1, "x", "7")
-    with pytest.raises(DataError, match="Expected text in column 'cluster', found bool"):
-        next(rows_)
-    column = pyarrow.array(["law", "web", "law"]).dictionary_encode()
-    table = pyarrow.table({"text": ["a", "b", "c"], "kind": column, "n": pyarrow.array([3, 4, 3])})
-    parquet.write_table(table, tmp_path / "a.parquet")
-    for column, names in (("kind", ["law", "web", "law"]), ("n", ["3", "4", "3"])):
-        found = read_rows(tmp_path / "a.parquet", RowConfig(domain_column=column))
-        assert [row.domain for row in found] == names
-
-
 def test_rows_of_a_table_that_are_no_rows_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for content, message in (
@@ -378,11 +336,3 @@ def test_what_is_no_plain_text_is_refused_by_name(
     with pytest.raises(DataError, match=f"Expected plain text, found {found}: .*{name}"):
         list(read_text(path, RowConfig()))
     assert [row.text for row in read_text(path, SKIP)] == [None]
-
-
-@pytest.mark.parametrize(
-    "text", ["{braces} of prose", "[1] a note", '{\n  "a"\n}', "id, text and more words\n", "PARTS"]
-)
-def test_plain_text_may_begin_with_braces(text: str, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(text)
-    assert [row.text for row in read_text(tmp_path / "a.txt")] == [text]

@@ -87,14 +87,6 @@ def test_folders_of_folders(tmp_path: Path) -> None:
         sources(tmp_path / "none" / TREE)
 
 
-def test_a_column_names_the_domain(tmp_path: Path) -> None:
-    rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(30)]
-    path = write_lines(tmp_path / "all.jsonl", rows)
-    for data in (path, tmp_path):
-        found = counts(sources(data, domain_column="meta.set"))
-        assert found == {"law": 10, "mail": 10, "web": 10}
-
-
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     write_lines(tmp_path / "data/law-1.jsonl", [row("law", i) for i in range(6)])
@@ -209,21 +201,6 @@ def test_names_tell_the_split_wherever_the_files_are_named(tmp_path: Path) -> No
         assert not any("test" in text for text in texts(found)[name])
 
 
-def test_names_that_only_begin_like_a_split_are_names(tmp_path: Path) -> None:
-    write_splits(tmp_path / "a", "dev notes.jsonl", "test-report.jsonl", "values.jsonl")
-    assert len(texts(sources(tmp_path))["a"]) == 30
-    write_splits(tmp_path / "a", "validation-00000-of-00001.jsonl", "test_2.jsonl")
-    found = sources(tmp_path)
-    assert counts(found, "validation") == {"a": 10}
-    assert counts(found, "train") == {"a": 30}, "test_2 is left out"
-
-
-def test_a_list_may_lie_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
-    folder = tmp_path / "l_gl[o]b*"
-    write_splits(folder, "1a.jsonl", "2a.jsonl")
-    assert counts(sources(write_list(folder / "list.json", **{"🙂": "*a.jsonl"}))) == {"🙂": 20}
-
-
 def test_links_that_lead_nowhere_and_pipes_are_named_or_counted(tmp_path: Path) -> None:
     """Whatever they are called, alone or below a pattern: no input is lost without a word."""
     (tmp_path / "text/law").mkdir(parents=True)
@@ -294,11 +271,6 @@ def test_folders_of_a_hive_name_domains(tmp_path: Path) -> None:
     assert counts(sources(tmp_path)) == {"cluster-1": 3, "cluster-2": 3}
     assert counts(sources(tmp_path / TREE)) == {"cluster-1/quality-0": 3, "cluster-2/quality-0": 3}
     assert domain_of("cluster=1/quality=0") == "cluster-1/quality-0"
-
-
-def test_rows_in_one_file_of_json_name_domains(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "all.json", [row("x", i, kind=i % 2) for i in range(8)])
-    assert counts(sources(path, domain_column="kind")) == {"0": 4, "1": 4}
 
 
 def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:

@@ -38,20 +38,6 @@ def folder(store: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(store, tmp_path / "store"))
 
 
-def test_a_pool_of_samples_stands_for_all_of_them(store: Path) -> None:
-    opened = open_store(store)
-    assert opened.in_all("a") is None
-    assert opened.size("a") == len(opened.train["a"])
-    for name, error in (("a", 30), ("b", 40)):
-        in_all = {"tokens": 10**6, "standard_error": error}
-        opened.index["domains"][name]["train"]["in_all"] = in_all
-    opened.index["pools"] = {"*": ["a", "b", "c"]}
-    every = 2 * 10**6 + len(opened.train["c"])
-    assert opened.in_all("*") == {"tokens": every, "standard_error": 50}
-    opened.index["domains"]["b"]["train"]["in_all"]["standard_error"] = None
-    assert opened.in_all("*") == {"tokens": opened.size("*"), "standard_error": None}
-
-
 def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert is_store(folder)
     assert not is_store(folder.parent)
@@ -199,21 +185,6 @@ def test_a_file_is_the_same_by_its_content(path: Path) -> None:
     path.with_name("copy").write_bytes(b"12345678")
     path.with_name("copy").replace(path)
     watched.require_unchanged()
-
-
-def test_a_file_is_the_same_by_a_hash_of_its_own(path: Path) -> None:
-    watched = WatchedFile(path, "8", lambda path: str(len(path.read_bytes())))
-    path.write_bytes(b"87654321")
-    watched.require_unchanged()
-
-
-@pytest.mark.parametrize("content", [b"1234567", b"12345679", b"123456789", None])
-def test_other_content_is_refused(path: Path, content: bytes | None) -> None:
-    os.utime(path, (1, 1))
-    watched = WatchedFile(path, file_sha256(path))
-    path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(DataError, match="a not to change while it is read, found"):
-        watched.require_unchanged()
 
 
 def test_a_time_that_is_set_back_hides_no_new_content(path: Path) -> None:

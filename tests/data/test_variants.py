@@ -59,12 +59,6 @@ def test_a_domain_of_the_same_name_is_replaced(store: Path, tmp_path: Path) -> N
     both.taken("train", "a", lambda: both.train["a"][:4])
 
 
-def test_tokens_of_another_tokenizer_are_refused(store: Path, tmp_path: Path) -> None:
-    other = prepared(tmp_path, {"d": "qrst", "e": "wxyz"}, "--vocabulary", "270")
-    with pytest.raises(DataError, match=r"Expected tokens of the tokenizer in .* --tokenizer"):
-        joined_stores(open_store(store), open_store(other))
-
-
 def test_every_row_is_held_out_text_of_a_domain_that_is_not_trained_on(
     corpus: TokenStore, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas
-import pyarrow
 import pytest
 import torch
 from benchmark_data import (
@@ -22,13 +21,11 @@ from benchmark_data import (
     write_benchmark,
     write_split,
 )
-from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
 from bydore_pyro.evaluation.evaluate import (
     PILE13,
     EvaluationConfig,
-    _read,
     average_of,
     evaluate_model,
     load_model,
@@ -252,19 +249,6 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
         scores_of(model, tmp_path, "piqa", "sciq", hub=True)
 
 
-def test_what_does_not_fit_is_told_once_or_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known = believing(write_benchmark(tmp_path, "piqa", count=4), lambda place: True)
-    known.config.max_position_embeddings = 16
-    capsys.readouterr()
-    scores_of(known, tmp_path, "piqa")
-    assert capsys.readouterr().err.count("exceeds model's maximum length (16)") == 1
-    known.config.max_position_embeddings = 3
-    with pytest.raises(DataError, match=r"questions that lm-eval can ask, found Asser.*: piqa$"):
-        scores_of(known, tmp_path, "piqa")
-
-
 def test_folders_that_are_no_models(tmp_path: Path) -> None:
     """Weights that miss a part or are NaN, too few tokens, a cut file, and pickles."""
     (tmp_path / "empty").mkdir()
@@ -309,15 +293,3 @@ def test_what_an_evaluation_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "lm_eval.models.huggingface", None)
     with pytest.raises(DataError, match=r"package lm-eval, .*pip install 'bydore-pyro\[evalu"):
         scores_of(KnownAnswers([]), tmp_path, "piqa")
-
-
-def test_the_hubs_names_of_files(tmp_path: Path) -> None:
-    """All of the files that their names tell, in order."""
-    for number in range(2):
-        table = pyarrow.table({"n": [number]})
-        parquet.write_table(table, tmp_path / f"test-0000{number}-of-00002.parquet")
-    found = _read(tmp_path / "test", "Expected data")
-    assert found["n"] == [0, 1]
-    (tmp_path / "test-00000-of-00002.parquet").unlink()
-    with pytest.raises(DataError, match=r"Expected all 2 files of .*test, found test-00001-of"):
-        _read(tmp_path / "test", "Expected data")

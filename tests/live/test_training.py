@@ -15,7 +15,6 @@ from quick import quickly
 from training_runs import StopAt, mixture_for, same_bits, tiny_config, tiny_shape, weights_in
 from transformers import AutoModelForCausalLM
 
-from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.live.training import LiveTraining, sequences_of_round
 from bydore_pyro.mixture.mixture import Mixture
@@ -24,10 +23,8 @@ from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.report.figures import rounds_figure
 from bydore_pyro.report.page import LIVE, html_report, report_text
 from bydore_pyro.report.run import read_run
-from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Schedule, Stages
 from bydore_pyro.training.training import train_target
-from bydore_pyro.utils.errors import DataError, RunFolderError
 
 STEPS = 40
 GIVEN: dict[str, Any] = {"tokens": str(STEPS * 8 * 32), "save_every": 8}
@@ -141,28 +138,6 @@ def test_killed_it_goes_on_with_the_same_bits(
     assert same_bits(weights_in(run / "model"), weights_in(out / "model"))
 
 
-def test_edited_options_are_refused(corpus: TokenStore, broken: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(broken, tmp_path / "run")
-    for change, told in (
-        ({"share": 1.0}, "live_sequences"),
-        ({"options": {"max_epochs": 9.0}}, "live_max_epochs"),
-    ):
-        with pytest.raises(RunFolderError, match=f"Expected {told} "):
-            train(corpus, run, resume=True, **change)
-
-
-def test_what_is_measured_is_never_trained_on(corpus: TokenStore) -> None:
-    domains = Domains(corpus, {"greek": 1.0}, sequence_length=32, measured=30, seed=4)
-    dataset = MixtureDataset(corpus, domains.names, 32, seed=4, measured=30)
-    for number, name in enumerate(domains.names):
-        kept = int(domains.measurable()[number])
-        measured = {bytes(row.numpy()) for row in domains.measure_batch(name, kept)[0]}
-        count = len(corpus.train[name]) // 32 - kept
-        trained = {bytes(dataset[number, n]["input_ids"].numpy()) for n in range(count)}
-        assert dataset.epochs(dict.fromkeys(domains.names, count))[name] == 1
-        assert not measured & trained
-
-
 def test_no_text_is_read_more_often_than_allowed(corpus: TokenStore, tmp_path: Path) -> None:
     limit = {"max_epochs": 0.35}
     metrics, _ = train(corpus, tmp_path / "run", options=limit)
@@ -203,11 +178,6 @@ def test_a_rounds_sequences_follow_from_its_share(
     budget: float, domains: int, expected: tuple[int, int]
 ) -> None:
     assert sequences_of_round(budget, domains) == expected
-
-
-def test_a_run_too_short_for_a_round_is_refused(corpus: TokenStore, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="Expected a run of more than 3 steps for --live, found 2"):
-        train(corpus, tmp_path / "run", options={"tokens": "512"})
 
 
 def test_two_processes_measure_what_one_measures(

@@ -57,19 +57,6 @@ def test_finished_runs_are_shared_and_charged_to_each(corpus: TokenStore, tmp_pa
     assert first.cost.report()["tokens"] == 2 * (10 * 8 + first.evaluated["birds"]) * 32
 
 
-def test_what_a_result_depends_on_tells_runs_apart(corpus: TokenStore, tmp_path: Path) -> None:
-    problem = make_problem(corpus, tmp_path)
-    train_runs(problem, [planned("birds")], "x")
-    for other in (
-        {"batch_sequences": 4},
-        {"held_out": {"greek": 32}},
-        {"validation_sequences": 16},
-    ):
-        count = len(list(tmp_path.iterdir()))
-        train_runs(make_problem(corpus, tmp_path, **other), [planned("birds")], "x")
-        assert len(list(tmp_path.iterdir())) == count + 1
-
-
 def test_a_proxy_of_cut_text_is_another_at_the_same_cost(problem: Problem) -> None:
     """It reads the same few sequences again and again, and no uncut proxy is taken for it."""
     few = {"birds": 3 * 32}

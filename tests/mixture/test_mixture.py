@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_caps
+from bydore_pyro.mixture.mixture import Mixture, below, total_variation, within_caps
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
@@ -113,17 +113,6 @@ def mixture(**weights: float) -> Mixture:
     return Mixture(names=tuple(weights), weights=tuple(weights.values()), tokenizer="t")
 
 
-def test_intervals_are_held_against_equal_shares() -> None:
-    found = Mixture(
-        names=("a", "b", "c", "d"),
-        weights=(0.6, 0.2, 0.15, 0.05),
-        standard_deviation=(0.1,) * 4,
-        hdi=((0.4, 0.8), (0.05, 0.4), (0.1, 0.25), (0.0, 0.24)),
-    )
-    assert found.verdicts() == {"a": "above", "b": "undecided", "c": "undecided", "d": "below"}
-    assert mixture(a=1.0).verdicts() == {}
-
-
 def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> None:
     found = Mixture(
         names=("a", "b", "c"),
@@ -186,8 +175,3 @@ def test_total_variation_counts_what_lies_elsewhere() -> None:
     assert total_variation({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5}) == 0
     assert total_variation({"a": 1.0}, {"b": 1.0}) == 1
     assert total_variation({"a": 0.75, "b": 0.25}, {"b": 0.5, "a": 0.5}) == 0.25
-
-
-def test_jitter() -> None:
-    assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
-    assert jitter(np.array([[0.5, 0.5]])) == 0.0

@@ -72,11 +72,6 @@ def test_kinds_are_told_by_content(tmp_path: Path, kind: str) -> None:
     assert read_mixture(write(tmp_path, KINDS[kind])) == BARE
 
 
-def test_ours_keeps_everything(tmp_path: Path) -> None:
-    path = write(tmp_path, OURS.to_json())
-    assert read_mixture(path) == mixture_from(str(path)) == OURS
-
-
 def test_public_names_are_taken_for_the_piles_only_together(tmp_path: Path) -> None:
     both = read_mixture(write(tmp_path, '{"ArXiv": 0.5, "cats": 0.5}'))
     assert both.names == ("ArXiv", "cats")
@@ -86,11 +81,6 @@ def test_public_names_are_taken_for_the_piles_only_together(tmp_path: Path) -> N
     assert with_books.names == ("gutenberg_pg_19", "Books3")
     with pytest.raises(DataError, match="found 'Books3' in w"):
         with_books.check([*PILE_DOMAINS.values()], "t", "w")
-
-
-def test_names_and_numbers_that_yaml_would_change(tmp_path: Path) -> None:
-    mixture = read_mixture(write(tmp_path, "no: 5e-06\n2020: 0.999995\n1_0: 0\n"))
-    assert mixture.as_dict() == {"no": 5e-06, "2020": 0.999995, "1_0": 0.0}
 
 
 def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
@@ -145,12 +135,6 @@ def test_what_is_no_weights_is_refused_in_one_line(
     assert found in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", Path("a\0b")):
-        with pytest.raises(DataError, match="Expected a mixture file, found"):
-            mixture_from(str(path))
 
 
 def test_yaml_cannot_swell(tmp_path: Path) -> None:

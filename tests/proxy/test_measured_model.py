@@ -88,17 +88,6 @@ def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Ten
     assert proxy.cost.seconds["train"] > 0
 
 
-def test_dropout_is_off_and_weights_are_float32(batch: torch.Tensor) -> None:
-    from transformers import GPT2Config
-
-    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, dtype="bfloat16")
-    model = build_language_model(config, 50)
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    measured = MeasuredModel(model)
-    assert torch.equal(measured.losses(batch, "test"), measured.losses(batch, "test"))
-    assert measured.cost.flops["test"] > 2 * 2 * batch.numel() * 12 * 32 * 32, "Conv1D is counted"
-
-
 def test_costs_add_up_by_part() -> None:
     """Also another counter's, under a prefix, and the seconds of a part that fails."""
     other, cost = Cost(), Cost()

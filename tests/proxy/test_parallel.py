@@ -25,7 +25,6 @@ from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import Metrics, read_as
 from bydore_pyro.runs.run import begin_run
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.errors import DataError
 
 
 def test_one_process_does_everything() -> None:
@@ -38,14 +37,6 @@ def test_one_process_does_everything() -> None:
     assert alone.sum([rows])[0] is rows
     assert alone.agree("runs/a") == "runs/a"
     assert alone.largest(15) == 15
-
-
-def test_several_processes_need_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(DataError, match="package accelerate, found none"):
-        Parallel()
-    assert Parallel(alone=True).is_main
 
 
 def test_experiments_run_in_one_process(monkeypatch: pytest.MonkeyPatch, run_here: Run) -> None:

@@ -18,8 +18,6 @@ from bydore_pyro.proxy.scheduling import (
     STRATEGIES,
     Strategy,
     kept_when_stopped,
-    proxy_content,
-    restore_proxy,
     schedule,
     systematic_counts,
     train_on_mixture,
@@ -58,11 +56,6 @@ def test_counts_are_unbiased() -> None:
     assert draws.sum(1).eq(10).all()
 
 
-def test_bad_batch_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch_size >= 1"):
-        systematic_counts(WEIGHTS[0], 0)
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_has_the_weighted_loss_as_its_expectation(strategy: Strategy) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -80,14 +73,6 @@ def test_every_strategy_has_the_weighted_loss_as_its_expectation(strategy: Strat
         assert set(domains) == {1}, "a batch of one domain"
     else:
         assert min(domains) > 1
-
-
-def test_factors_are_one_where_the_weights_are_sampled() -> None:
-    weights = torch.tensor([0.7, 0.3])
-    for strategy in ("intra_sampling", "inter_sampling"):
-        assert schedule(strategy, weights, 4)[1].tolist() == [1, 1]
-    for strategy in ("intra_weighting", "inter_weighting"):
-        assert schedule(strategy, weights, 4)[1].tolist() == pytest.approx([1.4, 0.6])
 
 
 STEPS = 8
@@ -164,12 +149,3 @@ def test_a_loss_that_is_not_finite_stops(corpus: TokenStore, domains: Domains) -
         model.table.fill_(float("nan"))
     with pytest.raises(NonFiniteError, match="Step 0 on fixed weights"):
         list(train_on_mixture(domains, Proxy(model, CONFIG), {"birds": 1.0}, 3, 4))
-
-
-def test_a_proxy_comes_back(corpus: TokenStore) -> None:
-    proxy, domains = begun(corpus)
-    list(train_on_mixture(domains, proxy, {"birds": 1.0}, 3, 4))
-    other, others = begun(corpus)
-    restore_proxy(other, others, proxy_content(proxy, domains))
-    assert (other.steps, others.state()) == (3, domains.state())
-    assert torch.equal(other.model.table, proxy.model.table)  # type: ignore[arg-type]

@@ -8,12 +8,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from report_runs import HOSTILE, NAMES, write_fit, write_json, write_matching, write_search
+from report_runs import NAMES, write_fit, write_json, write_matching, write_search
 
 from bydore_pyro.answer.plots import picture_label
 from bydore_pyro.report.figures import (
-    FEW_LINES,
-    MOST_POINTS,
     as_svg,
     rounds_figure,
     trajectory_figure,
@@ -71,19 +69,6 @@ def test_a_search_by_matching_is_drawn_by_its_rounds(live: bool, tmp_path: Path)
 def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
     fit = read_run(write_fit(tmp_path / "fit"))
     assert trajectory_figure(fit) is rounds_figure(fit) is None
-
-
-def test_many_domains_and_steps_are_thinned(tmp_path: Path) -> None:
-    names = ["_own", *HOSTILE, *(f"domain {i:03d}" for i in range(60))]
-    figure = trajectory_figure(read_run(write_search(tmp_path / "run", names, steps_drawn=1200)))
-    assert figure is not None
-    *lines, _ = figure.axes[0].lines
-    assert len(lines) == FEW_LINES
-    assert MOST_POINTS / 2 < len(lines[0].get_xdata()) <= MOST_POINTS
-    assert lines[0].get_xdata()[-1] == 1199
-    # netCDF drops a 0 at the end.
-    shown = [picture_label(name.rstrip("\0")) for name in names[:FEW_LINES]]
-    assert legend_of(figure) == shown
 
 
 def picture(*names: str) -> Figure:

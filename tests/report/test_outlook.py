@@ -49,15 +49,6 @@ def test_targets_come_first_then_the_domains_that_change_most() -> None:
     assert outlook_table(planted(), JUDGED).header[1] == JUDGED
 
 
-def test_where_every_domain_is_a_target_none_stands_twice() -> None:
-    names = [row[0] for row in outlook_table(planted(targets=NAMES)).rows]
-    assert names[0] == "all targets"
-    assert sorted(names[1:]) == [f"domain {name}" for name in NAMES]
-    many = [f"d{k}" for k in range(60)]
-    rows = outlook_table(planted(targets=("x",), names=many)).rows
-    assert len(rows) == 20, "the rest changes less"
-
-
 def test_without_a_forecast_nothing_is_told() -> None:
     nothing = Outlook()
     assert not outlook_table(nothing).rows
@@ -66,15 +57,6 @@ def test_without_a_forecast_nothing_is_told() -> None:
     assert price_columns(nothing, NAMES) == {}
     assert curves_figure(nothing) is None
     assert frontier_figure(nothing) is None
-
-
-def test_words_say_for_which_length_it_holds() -> None:
-    short, long = losses_words(planted()), losses_words(planted(asked=1e9))
-    assert short is not None
-    assert "15,360 tokens" in short
-    assert "The answer is for" not in short
-    assert long is not None
-    assert "The answer is for 1 B tokens" in long
 
 
 @pytest.mark.parametrize(
@@ -107,11 +89,6 @@ def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> Non
     assert "(from 90 % on it is decided)" in given.figures
     (alone,) = outlook_verdicts(planted(decided=decided, targets=("web",)), uncovered)
     assert "a question without it" not in alone.figures
-
-
-def test_no_target_worse_has_its_probability() -> None:
-    *_, told = outlook_verdicts(planted(none_worse=0.93))
-    assert told.heading == "Is no target worse than under the baseline? With probability 93 %."
 
 
 def test_bounds_have_their_price() -> None:

@@ -59,14 +59,6 @@ def test_an_improvement_is_called_one_where_it_is(gain: dict[str, Any], expected
     assert ("cannot say how certain" in found.figures) == (gain.get("probability") is None)
 
 
-def test_equal_predictions_tell_nothing_apart() -> None:
-    half = {"mean": 1e-17, "probability": 0.5, "sure": False}
-    found = verdict(fitted(other=3.0, gain_over_prior=half), BETTER)
-    assert (found.level, found.answer) == ("unknown", "No difference was found")
-    assert "50 %" not in found.figures
-    assert verdict(fitted((0.6, 0.4), 3.0, gain_over_prior=half), BETTER).level == "bad"
-
-
 def test_intervals_are_held_against_the_prior() -> None:
     assert compared_with(fitted())[0] == "its share of the prior"
     assert compared_with(fitted(prior=None))[1] == "the uniform share 0.500"
@@ -79,14 +71,6 @@ def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> Non
     found = verdict(record, "Does it predict runs that it has not seen?")
     assert found.level == level
     assert "94 % in their 94 % intervals" in found.figures
-
-
-@pytest.mark.parametrize(
-    ("noted", "level"), [({"far": True}, "careful"), ({"far": False}, "good"), ({}, "unknown")]
-)
-def test_a_mixture_is_judged_by_the_nearest_run(noted: dict[str, bool], level: str) -> None:
-    record = fitted(distance={"words": "The nearest run.", **noted})
-    assert verdict(record, "Was anything like it run?").level == level
 
 
 def test_its_tables_tell_what_is_known() -> None:

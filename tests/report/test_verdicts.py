@@ -122,13 +122,6 @@ def test_the_posteriors_width(khat: object, draws: Any, level: str, answer: str)
     assert "3 effective of 1000 draws" in found.figures
 
 
-def test_missing_figures_are_not_judged() -> None:
-    for fit in ({"khat": None}, {}):
-        metrics = metrics_of(guide_fit=fit, run_epochs={})
-        questions = [v.question for v in verdicts_of(record_of(metrics=metrics))]
-        assert not {FITS, REPEATS} & {*questions}
-
-
 def test_agreement_of_seeds(tmp_path: Path) -> None:
     record = read_run(write_seeds(tmp_path / "seeds"))
     assert verdict(record, AGREES).level == "good"
@@ -153,15 +146,6 @@ def test_text_that_is_read_too_often_and_what_helps() -> None:
     config = {"run": {"target_tokens": 1e9}}
     record = dataclasses.replace(record_of(metrics=noted), config=config)
     assert "--target_tokens" not in verdict(record, REPEATS).figures
-
-
-@pytest.mark.parametrize(
-    ("times", "told"), [(1e-6, "reads no domain twice."), (1.5, "more than 1.50 times (code).")]
-)
-def test_text_that_is_not_read_too_often(times: float, told: str) -> None:
-    found = verdict(record_of(metrics=metrics_of(run_epochs={"code": times, "law": 0})), REPEATS)
-    assert found.level == "good"
-    assert found.figures.endswith(told)
 
 
 def test_a_proxy_that_has_not_learned_says_so() -> None:
@@ -230,12 +214,3 @@ def test_the_check_on_fresh_text() -> None:
     found = verdict(matched(check=check), CHECKED)
     assert (found.level, found.answer) == ("bad", "Not for 2 of 4 domains")
     assert "more of law would match the target better; less of code would" in found.figures
-
-
-def test_an_answer_without_a_guide_tells_of_chains_that_disagree() -> None:
-    draws = {"exact": True, "settled": False, "rhat": 1.234}
-    told = verdict(record_of(metrics={"matching": matching_of(draws=draws)}), FITS)
-    assert (told.level, told.answer) == ("bad", "No, the draws have not settled")
-    assert "1.234" in told.figures
-    settled = record_of(metrics={"matching": matching_of()})
-    assert FITS not in [v.question for v in verdicts_of(settled)]

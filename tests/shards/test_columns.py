@@ -13,7 +13,6 @@ import pytest
 from pyarrow import parquet
 from shard_writers import documents, opened, rows_of, write_datasets, write_levanter
 
-from bydore_pyro.shards.columns import read_levanter
 from bydore_pyro.utils.errors import DataError
 
 
@@ -50,14 +49,6 @@ def test_an_arrow_file_of_several_batches_is_not_copied(tmp_path: Path) -> None:
         assert shard.ends.tolist() == ends_of(made)
 
 
-def test_rows_of_one_length_were_packed(tmp_path: Path) -> None:
-    tokens = np.concatenate(documents())
-    rows = [tokens[start : start + 64] for start in range(0, len(tokens), 64)]
-    shard = opened("datasets", write_datasets(tmp_path / "a", rows))
-    assert shard.scanned
-    np.testing.assert_array_equal(np.asarray(shard.tokens), tokens)
-
-
 @pytest.mark.parametrize(
     ("column", "message"),
     [
@@ -82,12 +73,6 @@ def test_rows_without_tokens_are_told(column: dict, message: str, tmp_path: Path
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
         with pytest.raises(DataError, match=r"rows of input_ids, found .*a\."):
             opened("datasets", tmp_path / name)
-
-
-def test_levanter_needs_tensorstore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "tensorstore", None)
-    with pytest.raises(DataError, match=r"package tensorstore, .*bydore-pyro\[levanter\]"):
-        read_levanter(tmp_path / "input_ids" / "offsets" / "zarr.json")
 
 
 def test_damage_of_a_levanter_cache_is_told(tmp_path: Path) -> None:
@@ -166,14 +151,6 @@ def test_padding_of_rows_is_told_by_their_columns(tmp_path: Path) -> None:
             expected = [11, 12, 7, 13, 7, 14, 15, 16, 17, 18, 7]
             assert np.asarray(shard.tokens).tolist() == expected
             assert shard.ends.tolist() == [3, 5, 11]
-
-
-def test_rows_may_be_lists_of_a_fixed_size(tmp_path: Path) -> None:
-    rows = pyarrow.array([[8, 7, 9], [10, 11, 7]], pyarrow.list_(pyarrow.int32(), 3))
-    parquet.write_table(pyarrow.table({"input_ids": rows}), tmp_path / "a.parquet")
-    shard = opened("datasets", tmp_path / "a.parquet")
-    assert np.asarray(shard.tokens).tolist() == [8, 7, 9, 10, 11, 7]
-    assert shard.ends.tolist() == [2, 6]
 
 
 def test_what_was_saved_together_is_read_together(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from shard_writers import WRITERS, documents, opened
 
-from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.readers import (
     read_dolma,
 )
@@ -163,14 +162,6 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([print] * 4), allow_pickle=True)
     with pytest.raises(DataError, match=r"tokens without a header, found one of numpy.save: .*npy"):
         read_dolma(tmp_path / "a.npy")
-
-
-@pytest.mark.parametrize("kind", ["llmc", "litpkds"])
-def test_nothing_tells_where_documents_end(kind: str, tmp_path: Path) -> None:
-    found = READERS[kind].read(WRITERS[kind](tmp_path / "a", documents()))
-    assert found.ends is None
-    assert found.tokens.dtype == np.uint16
-    assert found.files == ((tmp_path / "a.bin"),)
 
 
 def test_a_small_file_of_lines_cannot_fill_the_memory(tmp_path: Path) -> None:

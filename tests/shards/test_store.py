@@ -18,15 +18,14 @@ import torch
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS
-from tiny import documents_of, row, unparted, write_lines
+from tiny import documents_of, unparted
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import SIDES, TokenStore, open_store
-from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
-from bydore_pyro.data.variants import cut_store, with_validation_file
+from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.shards.formats import READERS
@@ -173,18 +172,6 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     opened(f"dolma:{dolma}", store, tmp_path, line)
 
 
-def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: Path) -> None:
-    folder = write_shards(store, tmp_path / "shards", "megatron")
-    found, own = opened(f"megatron:{folder}", store, tmp_path), open_store(store)
-    for seed in (None, 0):
-        one, other = (cut_store(each, {"a": 900}, seed) for each in (found, own))
-        np.testing.assert_array_equal(np.asarray(one.train["a"]), other.train["a"])
-    rows = [row("abcde", number) for number in range(40)]
-    exam = with_validation_file(found, write_lines(tmp_path / "exam.jsonl", rows))
-    assert exam.names == ("a", "b", "c", "exam")
-    assert exam.validation["exam"].dtype == own.validation["a"].dtype
-
-
 def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Path) -> None:
     folder = write_shards(store, tmp_path / "shards", "dolma")
     found = opened(f"dolma:{folder}", store, tmp_path)
@@ -195,19 +182,6 @@ def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Pat
     with pytest.raises(DataError, match=r"part-1\.npy not to change while it is read"):
         found.taken("train", "b", lambda: take[np.arange(5)])
     assert opened(f"dolma:{folder}", store, tmp_path).sha256 != found.sha256
-
-
-def test_a_tokenizer_with_another_end_of_text_is_another(store: Path, tmp_path: Path) -> None:
-    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
-    found = opened(f"dolma:{folder}", store, tmp_path)
-    (tmp_path / "changed").mkdir()
-    shutil.copytree(store / "tokenizer", tmp_path / "changed" / "tokenizer")
-    config = tmp_path / "changed" / "tokenizer" / "tokenizer_config.json"
-    config.write_text(config.read_text().replace("<|endoftext|>", "a"))
-    line = "warning: documents do not end with end-of-text"
-    other = opened(f"dolma:{folder}", tmp_path / "changed", tmp_path, line)
-    assert other.tokenizer != found.tokenizer
-    assert load_encoder(other.tokenizer)[1] != load_encoder(found.tokenizer)[1]
 
 
 def test_what_is_refused(store: Path, tmp_path: Path) -> None:
@@ -224,17 +198,6 @@ def test_what_is_refused(store: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"tokens below 280, .* found 999: .*part-0\.npy") as error:
         opened(data, store, tmp_path)
     assert "\n" not in str(error.value)
-
-
-def test_tokens_that_are_met_later_are_checked_too(store: Path, tmp_path: Path) -> None:
-    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
-    path = folder / "a" / "train" / "part-0.npy"
-    found = opened(f"dolma:{folder}", store, tmp_path)
-    vocabulary = load_encoder(found.tokenizer)[0].get_vocab_size()
-    assert vocabulary == found.vocabulary == 280
-    with pytest.raises(DataError, match="Expected tokens below 280"):
-        found.taken("train", "a", lambda: np.array([281], np.uint16))
-    assert path.is_file()
 
 
 def tokens_in(store: TokenStore) -> dict[str, int]:
@@ -297,16 +260,6 @@ def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path:
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path, progress=print)
 
 
-def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> None:
-    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
-    for path in folder.rglob("*.csv.gz"):
-        path.unlink()
-    for path in folder.rglob("*.npy"):
-        np.fromfile(path, "<u2").astype("<u4").tofile(path)
-    found, own = opened(f"dolma:{folder}", store, tmp_path), open_store(store)
-    np.testing.assert_array_equal(np.asarray(found.train["b"]), own.train["b"])
-
-
 SPLITS_OF = ("training", "eval"), ("train-0", "validation_small")
 
 
@@ -321,13 +274,6 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
         np.asarray(found.validation["a"]), np.asarray(own.validation["a"])
     )
     assert len(found.train["a"]) == len(own.train["a"])
-
-
-def test_a_split_and_a_part_of_it_are_not_both_read(store: Path, tmp_path: Path) -> None:
-    folder = write_shards(store, tmp_path / "shards", "mds")
-    named(folder / "a" / "train", "train_small")
-    with pytest.raises(DataError, match="Expected one of train and train_small, which may be"):
-        opened(f"mds:{folder}", store, tmp_path)
 
 
 TWICE = [
@@ -366,21 +312,6 @@ def test_nothing_is_read_twice(
         )
 
 
-def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tensorstore")
-    folder, own = write_shards(store, tmp_path / "shards", "levanter", 1), open_store(store)
-    home = folder / "a" / "train" / "part-0"
-    shutil.copytree(home, home / "shard_0")
-    line = "files left out, parts of what is read whole"
-    found = opened(f"levanter:{folder}", store, tmp_path, line)
-    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
-    shutil.rmtree(home / "input_ids")
-    with pytest.raises(
-        DataError, match=r"belong to a whole shard, found .*shard_ledger.json alone"
-    ):
-        opened(f"levanter:{folder}", store, tmp_path)
-
-
 def linked(path: Path, to: str) -> None:
     path.unlink()
     path.symlink_to(to)
@@ -411,14 +342,6 @@ def test_no_shard_is_lost_or_doubled_in_silence(
     assert "\n" not in str(error.value)
 
 
-def test_a_linked_folder_is_followed(store: Path, tmp_path: Path) -> None:
-    folder = write_shards(store, tmp_path / "shards", "megatron")
-    (folder / "b/train").rename(tmp_path / "elsewhere")
-    (folder / "b/train").symlink_to(tmp_path / "elsewhere")
-    found = opened(f"megatron:{folder}", store, tmp_path, "3 domains, 12 shards")
-    assert tokens_in(found)["b"] > 0
-
-
 def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
     folder, own = write_shards(store, tmp_path / "shards", "litpkds"), open_store(store)
     WRITERS["litpkds"](folder / "a/train/part-2", [np.empty(0, "<u2")])
@@ -428,16 +351,6 @@ def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
     named(folder / "b/train/part-0.bin", "part-9.bin")
     line = "warning: shards with the same content as another: "
     opened(f"litpkds:{folder}", store, tmp_path, line)
-
-
-def test_a_pattern_may_name_folders_of_any_depth(store: Path, tmp_path: Path) -> None:
-    folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
-    found = opened(f"dolma:{folder}/*/**/*.npy", store, tmp_path, "3 domains, 12 shards")
-    np.testing.assert_array_equal(
-        np.asarray(found.validation["c"]), np.asarray(own.validation["c"])
-    )
-    deep = opened(f"dolma:{folder.parent}/**/part-*.npy", store, tmp_path, "3 domains, 12 shards")
-    assert deep.names == ("shards/a", "shards/b", "shards/c")
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text(encoding="utf-8")
@@ -475,15 +388,3 @@ def test_the_examples_of_the_page_run(
     given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
     domains = load_domains(parse_options(given, "", "", SearchOptions, smoke=SMOKE))
     assert domains.names == ("law", "web")
-
-
-def test_bad_shards_end_a_search_in_one_line(
-    store: Path, tmp_path: Path, refused: Callable[..., str]
-) -> None:
-    folder = write_shards(store, tmp_path / "shards", "megatron")
-    (folder / "a" / "train" / "part-0.bin").unlink()
-    given = ["--data", f"megatron:{folder}", "--validation", "a", "--smoke"]
-    given += ["--tokenizer", str(store / "tokenizer"), "--cache", str(tmp_path / "cache")]
-    told = refused("search", *given, "--out", tmp_path / "run")
-    assert told.endswith("No such file or directory")
-    assert not (tmp_path / "run").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +65,6 @@ def test_mixture_and_text_go_together(corpus: TokenStore) -> None:
     missing = Mixture(names=("birds", "law"), weights=(0.5, 0.5))
     with pytest.raises(DataError, match=r"Expected domains of the data \(.*\), found 'law'"):
         plan(corpus, stages=Stages(ends=(0.5, 1.0), mixtures=(own, missing)))
-
-
-def test_a_missing_package(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(ValueError, match=r"Expected the package accelerate, found none .*pip"):
-        plan(corpus)
-    monkeypatch.undo()
-    with pytest.raises(ValueError, match="Expected the package nowhere, found none"):
-        plan(corpus, report_to="nowhere")
 
 
 def test_going_on(corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,12 +57,6 @@ def test_lists_of_stages(tmp_path: Path) -> None:
     assert read_stages(write(tmp_path / "c.json", by_number), 1e7).ends == (0.2, 1.0)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    thirds = Mixture(names=("a", "b", "c"), weights=(1 / 3, 1 / 3, 1 / 3), tokenizer="abc")
-    stages = Stages(ends=(1 / 7, 1.0), mixtures=(thirds, SECOND))
-    assert read_stages(write(tmp_path / "s.json", stages.to_json()), 1e9) == stages
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

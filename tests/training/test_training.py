@@ -29,7 +29,6 @@ from training_runs import (
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.training.checkpoints import read_seal, write_seal
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset
@@ -142,24 +141,6 @@ def test_resumed_it_ends_with_the_same_bits(
     ]
 
 
-def test_the_order_stands_in_the_checkpoint(whole: Whole) -> None:
-    _, state = read_seal(whole.folder / "checkpoints" / "checkpoint-8")
-    assert state.taken == np.bincount([k for k, _ in whole.seen[:64]], minlength=4).tolist()
-    assert np.abs(state.carry).max() > 0.1
-
-
-def test_dropout_goes_on_too(corpus: TokenStore, tmp_path: Path) -> None:
-    model = tiny_shape()
-    model.attention_dropout = 0.2
-    given = {"model": model, "tokens": "1536", "loader_workers": 1}
-    train(corpus, tmp_path / "whole", **given)
-    with pytest.raises(KeyboardInterrupt):
-        train(corpus, tmp_path / "run", callbacks=[StopAt(5)], **given)
-    train(corpus, tmp_path / "run", resume=True, **given)
-    run, uninterrupted = (weights_in(tmp_path / name / "model") for name in ("run", "whole"))
-    assert same_bits(run, uninterrupted)
-
-
 @pytest.mark.parametrize(
     ("number", "code", "step"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 7)]
 )
@@ -223,15 +204,6 @@ def test_a_changed_checkpoint_is_set_aside(
     assert kept == [f"{p}checkpoint-{n}" for p in ("", "refused-") for n in (12, 8)]
 
 
-def test_a_finished_run_is_finished(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
-    folder = whole.unfinished(tmp_path / "run")  # all steps are done
-    resumed = train(corpus, folder, resume=True)
-    assert same_bits(weights_in(folder / "model"), weights_in(whole.folder / "model"))
-    assert resumed["tokens_by_domain"] == whole.metrics["tokens_by_domain"]
-    with pytest.raises(RunFolderError, match="found a finished one in"):
-        train(corpus, folder, resume=True)
-
-
 def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
     """Not even one that is sealed anew."""
     ran = tmp_path / "ran"
@@ -244,15 +216,6 @@ def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Whole, tmp_path
         with pytest.raises(RunFolderError, match=r"Expected a valid .*, found: Weights only load"):
             train(corpus, folder, resume=True)
         assert not ran.exists()
-
-
-def test_stages_follow_each_other(corpus: TokenStore, tmp_path: Path) -> None:
-    first = Mixture(names=("birds", "digits"), weights=(0.75, 0.25))
-    second = Mixture(names=("greek",), weights=(1.0,))
-    stages = Stages(ends=(0.5, 1.0), mixtures=(first, second))
-    trained = train(corpus, tmp_path / "run", stages=stages, tokens="1024")
-    sequences = {k: v // 32 for k, v in trained["tokens_by_domain"].items()}
-    assert sequences == {"birds": 12, "digits": 4, "greek": 16}
 
 
 def test_folders_that_cannot_be_used(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:

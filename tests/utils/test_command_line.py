@@ -94,23 +94,6 @@ def test_arguments_win_over_a_file_over_smoke_over_defaults(
     assert parse(*given).part.steps == steps
 
 
-def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "options.yaml"
-    path.write_text("rate: 2\nshiny: false\nparts: [a, b]\nother: {name: -ü}\n")
-    found = parse("--config", str(path))
-    assert (found.part.rate, found.part.shiny) == (2.0, False)
-    assert (found.other.name, found.other.parts) == ("-ü", ["a", "b"])
-    for content, message in (
-        ("speed: 3", "Expected an option, found 'speed'"),
-        ("- 3", "Expected options by name in"),
-        ("steps: [", "Expected a JSON or YAML file of options"),
-        ("steps: 1\nsteps: 2", "found 'steps' twice"),
-    ):
-        path.write_text(content)
-        with pytest.raises(DataError, match=message):
-            parse("--config", str(path))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -133,12 +116,6 @@ def test_mistakes_are_one_line(
     with pytest.raises(SystemExit, match="2"):
         parse(*arguments.split())
     assert capsys.readouterr().err == f"test: error: {message}\n"
-
-
-def test_what_must_be_given(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        parse_options([], "test", "", NeededOptions)
-    assert "the following arguments are required: --to_file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import time
@@ -80,22 +79,6 @@ def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Pat
         time.sleep(0.05)
     assert is_free(tmp_path / "a")
     os.kill(int(told.read_text()), 9)
-
-
-def _hold(path: Path, begun: multiprocessing.synchronize.Event) -> None:
-    with FolderLock(path):
-        begun.set()
-        time.sleep(0.5)
-
-
-def test_who_waits_is_told_once(tmp_path: Path) -> None:
-    begun, told = multiprocessing.get_context("fork").Event(), []
-    process = forked(lambda: _hold(tmp_path / "a", begun), tmp_path / "told")
-    assert begun.wait(60)
-    with FolderLock(tmp_path / "a", waiting=lambda: told.append(time.monotonic())):
-        assert len(told) == 1
-        assert (tmp_path / "a").is_dir()
-    process.join()
 
 
 def test_a_file_system_without_locks_is_told(

@@ -85,15 +85,6 @@ def test_a_bar_steers_and_its_names_do_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert is_harmless(written.replace("\r", "").replace("\x1b[A", ""))
 
 
-def test_output_is_shown_on_a_terminal_and_kept_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    for stream, expected in ((Terminal(), "\\x1b[2J\n"), (io.StringIO(), "\x1b[2J\n")):
-        monkeypatch.setattr(sys, "stdout", stream)
-        with visible_streams():
-            print("\x1b[2J")
-        assert stream.getvalue() == expected
-        assert sys.stdout is stream
-
-
 @pytest.mark.parametrize(("rank", "heard"), [("0", True), ("1", False)])
 def test_one_of_several_processes_prints(
     rank: str, heard: bool, monkeypatch: pytest.MonkeyPatch
@@ -164,13 +155,6 @@ def test_deferred_it_waits_for_the_end_of_a_step(
     assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n"
 
 
-@pytest.mark.usefixtures("heard")
-def test_who_asks_hears_how_long_saving_takes(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Interrupted), deferred(lambda: ", in about 3 s"):
-        arrive(signal.SIGINT)
-    assert capfd.readouterr().err == "\nSIGINT: saving after this step, in about 3 s\n"
-
-
 def test_a_block_on_one_thread_leaves_the_others_as_they_were() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -182,20 +166,6 @@ def test_a_block_on_one_thread_leaves_the_others_as_they_were() -> None:
         assert one_thread()(torch.get_num_threads)() == 1
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("heard")
-def test_deferred_blocks_share_a_signal_and_raise_it_at_their_end() -> None:
-    inner = []
-    with pytest.raises(Interrupted, match="interrupted by SIGHUP"), deferred() as asked:
-        with deferred() as within:
-            arrive(signal.SIGHUP)
-            inner.append(within())
-        inner.append(asked())
-    assert inner == [signal.SIGHUP, signal.SIGHUP]
-    with pytest.raises(ZeroDivisionError), deferred():
-        arrive(signal.SIGTERM)
-        _ = 1 / 0
 
 
 @pytest.mark.usefixtures("heard")
@@ -240,12 +210,3 @@ def test_devices_by_name() -> None:
     for name in ("meta", "tpu", "", "cuda:99", "cpu:x"):
         with pytest.raises(ValueError, match=f"a device of this machine, found '{name}'.*$"):
             device_named(name)
-
-
-def test_of_several_processes_the_first_tells(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for rank in ("0", "1"):
-        monkeypatch.setenv("RANK", rank)
-        tell(f"process {rank}")
-    assert capsys.readouterr().err == "process 0\n"
