@@ -15,7 +15,10 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
 @pytest.mark.parametrize(
     ("benchmark", "arguments", "told"),
     [
-        ("search_step", "--smoke --cache CACHE", "search step / plain step: median"),
+        pytest.param(
+            *("search_step", "--smoke --cache CACHE", "search step / plain step: median"),
+            marks=SLOW,
+        ),
         pytest.param(
             *("prepare", "--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
             marks=SLOW,
@@ -32,10 +35,6 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
             "the store is the same",
             marks=SLOW,
         ),
-        pytest.param(
-            *("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
-            marks=SLOW,
-        ),
         (
             "core",
             "--sizes 3 --samples 10 --blocks 1",
@@ -48,10 +47,11 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
             "times the time per domain of 12",
             marks=SLOW,
         ),
-        (
+        pytest.param(
             "questions",
-            "--domains 13 --questions target",
-            "13 domains, seconds: & forecast of a mixture & law, less uniform: -0.",
+            "--domains 5 --questions target",
+            "5 domains, seconds: & forecast of a mixture & law, less uniform: -0.",
+            marks=SLOW,
         ),
         (
             "finished_runs",
@@ -65,11 +65,12 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
             'agreement: & "agrees": true & minutes for 0.4B & over 3 steps',
             marks=SLOW,
         ),
-        (
+        pytest.param(
             "scale",
             "--domains 3 12 --blocks 1 --vocabulary 500 --batch 2 16",
             "a step with 12 domains / with 3: median & "
             "vocabulary 500, 2 x 16 tokens: a training step adds",
+            marks=SLOW,
         ),
     ],
 )

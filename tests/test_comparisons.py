@@ -40,6 +40,7 @@ def test_compare_in_smoke_size(
     draw("comparison", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
@@ -111,6 +112,7 @@ def test_compare_withholds_domains_of_a_folder(
         assert message in refusal(compared, "--targets", target)
 
 
+@pytest.mark.slow
 def test_live_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:

@@ -41,19 +41,6 @@ def test_points_follow_g(kind: str) -> None:
     assert drawn.standard_deviation.eq(0).all()
 
 
-def test_the_points_gradient_is_the_covariance_with_g() -> None:
-    """At equal outputs, d(-g.w)/d a_k = -(g_k - mean g) w_k / a_k for w = a / sum a."""
-    learner = PointLearner(3, LinearConfig(guide_warmup=0), 60, 0)
-    weights = learner.weights(SIGNALS)
-    assert weights.tolist() == pytest.approx([1 / 3] * 3)
-    (-(torch.tensor([1.0, 0.0, 0.0]) * weights).sum()).backward()
-    gradient = learner.network.domain_bias.grad
-    assert gradient is not None
-    slope = 1 - 2.718281828459045**-1  # of softplus where it is 1
-    expected = [-(1 - 1 / 3) / 3 * slope, slope / 9, slope / 9]
-    assert gradient[:, 0].tolist() == pytest.approx(expected, rel=1e-4)
-
-
 def test_doremis_update_of_two_domains_by_hand() -> None:
     learner = ExponentiatedLearner(2)
     scores = torch.tensor([math.log(3), 0.0])

@@ -16,7 +16,6 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.export.shares import document_shares, tokens_per_document
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.weights_files import read_mixture
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
 
@@ -70,22 +69,6 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
         assert to == "nanotron" or " 50" in told
     assert "warning" not in said
     assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
-
-
-@pytest.mark.parametrize("to", ["regmix", "doremi"])
-def test_what_is_written_can_be_read(
-    run: Path, to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "new" / "weights"
-    text, said = exported(capsys, run, "--to", to, "--out", out)
-    assert text == ""
-    assert f"{out}" in said
-    found = read_mixture(out).as_dict()
-    assert {name: weight for name, weight in found.items() if weight > 0} == {
-        name: weight for name, weight in WEIGHTS.items() if weight > 0
-    }
-    again, _ = exported(capsys, out, "--to", to)  # a file of weights is as good as a run
-    assert again == out.read_text()
 
 
 @pytest.mark.filterwarnings("always")

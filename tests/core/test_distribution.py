@@ -6,12 +6,9 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 
-import pyro
 import pytest
 import torch
-from pyro.distributions import Gamma, Multinomial
 from pyro.distributions.testing.gof import auto_goodness_of_fit
-from pyro.infer import MCMC, NUTS
 from scipy.integrate import quad
 from torch import Tensor
 from torch.distributions import Dirichlet, kl_divergence
@@ -227,28 +224,6 @@ def test_mode_entropy_and_divergence_of_a_dirichlet_and_of_others() -> None:
     height = q.log_prob(logits.softmax(-1)) + logits.log_softmax(-1).sum()
     (slope,) = torch.autograd.grad(height, logits)
     assert slope.abs().max() < 1e-5, "no direction leads up"
-
-
-@pytest.mark.slow
-def test_nuts_with_it_as_a_prior_agrees_with_the_two_level_model() -> None:
-    counts, draws = torch.tensor([10.0, 20, 30]).double(), []
-    a, b = A[1:] + 1, B[1:]
-
-    def one() -> None:
-        shares = pyro.sample("shares", GammaDirichlet(a, b))
-        pyro.sample("counts", Multinomial(60, shares), obs=counts)
-
-    def two() -> None:
-        beta = pyro.sample("beta", Gamma(a, b).to_event(1))
-        shares = pyro.sample("shares", pyro.distributions.Dirichlet(beta))
-        pyro.sample("counts", Multinomial(60, shares), obs=counts)
-
-    for model in (one, two):
-        pyro.set_rng_seed(0)
-        mcmc = MCMC(NUTS(model), num_samples=150, warmup_steps=80, disable_progbar=True)
-        mcmc.run()
-        draws.append(mcmc.get_samples()["shares"].mean(0))
-    torch.testing.assert_close(draws[0], draws[1], atol=0.025, rtol=0)
 
 
 def test_divergence_and_its_gradient_agree_with_an_integral() -> None:

@@ -111,7 +111,7 @@ def test_a_line_or_row_that_is_too_long_is_named_or_skipped(
 ) -> None:
     monkeypatch.setattr("bydore_pyro.data.rows.LONGEST", 2_000_000)
     path = tmp_path / name
-    WRITERS[name](path, [{"text": text} for text in ("first", "x" * 50_000_000, "last")])
+    WRITERS[name](path, [{"text": text} for text in ("first", "x" * 12_000_000, "last")])
     unit = "row" if name == "a.parquet" else "line"
     with pytest.raises(DataError, match=rf"at most 2 MB, found more, {path}, {unit} 2"):
         list(read_rows(path, RowConfig()))
@@ -266,8 +266,11 @@ PACKERS: dict[str, Callable[[Path, bytes], object]] = {
 }
 
 
-@pytest.mark.parametrize("packed", PACKERS)
-@pytest.mark.parametrize("ending", [".json", ".JSONL", ".ndjson", "array.json", ".csv", ".tsv"])
+@pytest.mark.parametrize(
+    ("ending", "packed"),
+    [(".json", ""), (".JSONL", ".gz"), (".ndjson", ".zst"), ("array.json", ".bz2"),
+     ("array.json", ""), (".csv", ".XZ"), (".csv", ""), (".tsv", ".gz")],
+)  # fmt: skip
 def test_rows_are_read_under_any_of_their_endings(ending: str, packed: str, tmp_path: Path) -> None:
     """Whole, and in two parts where the first is what a sample takes of a file."""
     given = [{"id": i, "text": f'"{i}"\tone, two\n — ü', "n": str(i % 3)} for i in range(200)]
@@ -327,7 +330,7 @@ BINARY = bytes(range(256)) * 40
         (b"id\ttext\n1\ta\n", "a table"),
     ],
 )
-@pytest.mark.parametrize("name", ["a.txt", "part-0", "part-0.json.bak"])
+@pytest.mark.parametrize("name", ["a.txt", "part-0.json.bak"])
 def test_what_is_no_plain_text_is_refused_by_name(
     content: bytes, found: str, name: str, tmp_path: Path
 ) -> None:

@@ -12,13 +12,12 @@ from quick import PROXY
 from tiny import documents_in, row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.data.store import open_store
 from bydore_pyro.runs.cautions import CAUTIONS
 from bydore_pyro.runs.domains import (
     belongs_of,
     consumed_tokens,
     domains_of,
-    hashes_of,
     language_model,
     largest_weights,
     load_domains,
@@ -91,19 +90,6 @@ def test_a_cap_that_rests_on_an_estimate_says_so(
         assert most["a"] == 1, "2 * 10,000 tokens are more than the run reads"
         tell_of_sampled(domains)
         assert capsys.readouterr().err.endswith(f"largest standard error is that of {told}\n")
-
-
-def test_a_run_says_once_that_its_cap_rests_on_an_estimate(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sampled = {"tokens": 10_000, "standard_error": 300}
-    monkeypatch.setattr(TokenStore, "in_all", lambda self, name: sampled)
-    load_domains(options(store))
-    assert "estimated" not in capsys.readouterr().err, "nothing is capped"
-    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
-    domains = load_domains(capped)
-    largest_weights(capped, domains)
-    assert capsys.readouterr().err.count("estimated") == 1
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:
@@ -186,15 +172,6 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     (line,) = noted.index[CAUTIONS]
     assert "100% of the target 'a' stands in the training text" in line
     assert f"warning: {line}" in capsys.readouterr().err
-
-
-def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
-    given = options(store)
-    domains = load_domains(given)
-    belongs = belongs_of(given, domains)
-    assert belongs["domains"] == hashes_of(domains)
-    assert list(hashes_of(domains)) == list(domains.names)
-    assert belongs_of(options(store, "--seed", "1"), domains) != belongs
 
 
 def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def killed(
     return codes, out.with_suffix(".told").read_text()
 
 
+@pytest.mark.slow
 def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
     """`kill -9` at ten random moments of a search of each kind, each time resumed: bit-identical to
     one left alone."""
@@ -212,7 +213,6 @@ def signalled(
     ("evidence", "step", "number", "code", "last", "until_saved"),
     [
         ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM", ", in about 1 s"),
-        ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP", ""),
         ("matching", 3, signal.SIGINT, 130, "interrupted", ROUND),
     ],
 )

@@ -99,6 +99,7 @@ def test_a_search_on_shards_is_the_one_on_the_store(store: Path, tmp_path: Path)
     assert one.identical(other.assign_attrs(one.attrs))
 
 
+@pytest.mark.slow
 def test_a_training_on_shards_is_the_one_on_the_store(store: Path, tmp_path: Path) -> None:
     """Bit for bit, with a live mixture, also gone on with."""
     folder = write_shards(store, tmp_path / "shards", "megatron")
