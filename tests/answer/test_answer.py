@@ -14,7 +14,6 @@ from trial_runs import trials_of
 
 from bydore_pyro.answer.answer import (
     CHAINS,
-    COVERED,
     Answer,
     answer_of,
     by_law,
@@ -30,7 +29,6 @@ from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import central_weights, run_mixture
 from bydore_pyro.core.posterior import Posterior
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.errors import DataError
 
 NAMES = ("a", "b", "c")
 QUESTION = Question(names=NAMES, tokenizer="t", data_sha256="d")
@@ -166,19 +164,6 @@ def test_an_uncovered_target_gets_the_whole_step_and_what_it_will_lose() -> None
     assert answer.outlook.freedom == {}, "no programme has decided"
     weights = torch.tensor(answer.mixture.weights).double()
     assert answer.outlook.expected["answer"] == forecast.expected(weights)
-
-
-def test_what_decides_by_the_law() -> None:
-    unsure = planted_forecast(unexplained=0.7)
-    assert by_law(covered(COVERED - 0.01), question(), unsure)
-    assert not by_law(covered(COVERED + 0.01), question(), unsure)
-    assert by_law(covered(0.9), question(objective="worst"), unsure), "trials have no such loss"
-    assert by_law(covered(0.9), question(), planted_forecast()), "all is known of the targets"
-    assert not by_law(covered(0.0), question(), None)
-    answer = answer_of(covered(0.9), drawn_of_five(), question(objective="worst"), None, unsure)
-    assert (answer.sites["length"] == LAW).all()
-    with pytest.raises(DataError, match=r"read twice or more, .* for the objective worst"):
-        answer_of(covered(0.1), drawn_of_five(), question(objective="worst"))
 
 
 def test_trials_choose_among_the_laws_mixture_and_shorter_steps() -> None:

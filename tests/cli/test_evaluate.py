@@ -107,54 +107,6 @@ def test_what_is_done_is_kept_and_gone_on_with(
     assert len(first["model_sha256"]) == len(first["data_sha256"]) == 64
 
 
-def test_the_loss_on_text_beside_scores(
-    trained: tuple[Path, Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It has no part in the average; another text is another evaluation."""
-    model, data = trained
-    own, more = (tmp_path / name for name in ("own.jsonl", "more.jsonl"))
-    for path in (own, more):
-        write_lines(path, [{"text": "a bird"}, {"text": "two birds"}, {"text": "z"}])
-    out, unfinished = tmp_path / "out" / "s.json", tmp_path / "out" / "s.unfinished.json"
-    given = [str(model), "--out", str(out), "--data_dir", str(data), "--num_fewshot", "0"]
-    given += ["--limit", "2", "--tasks", "sciq", str(own), str(more)]
-
-    def stop(line: str) -> None:
-        if line.startswith(str(own)):
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr("bydore_pyro.cli.evaluate.tell", stop)
-        evaluate_command(given)
-    assert [*json.loads(unfinished.read_text())["tasks"]] == ["SciQ", str(own)]
-    write_lines(more, [{"text": "another"}])
-    capsys.readouterr()
-    with pytest.raises(SystemExit, match="2"):
-        evaluate_command(given)
-    assert "found another text_sha256: delete the file" in capsys.readouterr().err
-    shutil.copyfile(own, more)
-    kept = unfinished.read_text()
-    evaluate_command(given)
-    captured, scores = capsys.readouterr(), json.loads(out.read_text())
-    assert f"{own}: " not in captured.err
-    first, second = (scores["tasks"][str(path)] for path in (own, more))
-    assert first == second == json.loads(kept)["tasks"][str(own)]
-    assert (first["documents"], first["tokens"], first["bytes"]) == (2, 15, 15)
-    told = f"{first['loss_nats_per_token']:.4f} ± {first['loss_nats_per_token_standard_error']:.4f}"
-    assert f"{more}: {told} nats per token, " in captured.err
-    assert f"{own} ".ljust(len(str(more)) + 1) + told in captured.out
-    assert scores["average"]["score"] == scores["tasks"]["SciQ"]["score"]
-    assert "average of 1 " in captured.out
-    alone = [str(model), "--out", str(tmp_path / "alone.json"), "--tasks", str(own)]
-    evaluate_command([*alone, "--limit", "2"])
-    assert "average" not in capsys.readouterr().out
-    scores = json.loads((tmp_path / "alone.json").read_text())
-    assert (scores["tasks"], scores["average"]) == ({str(own): first}, None)
-
-
 def test_mistakes_are_one_line(
     trained: tuple[Path, Path],
     tmp_path: Path,

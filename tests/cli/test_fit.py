@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray
 
 pytest.importorskip("botorch")
 
@@ -47,22 +46,6 @@ def test_a_method_leaves_a_run_and_reports_it(
     assert {"versions", "commit", "peak_memory_megabytes"} <= set(metrics)
     assert (out / "trajectory.nc").is_file()
     assert resumed_options(out, "fit", FitOptions).fit.method == "doremi"
-
-
-def test_trials_leave_draws_of_their_weights(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bydore_pyro.answer.answer.COVERED", 0.0)  # so that trials choose
-    out = tmp_path / "run"
-    fit_command(arguments(text, out, "bydore", "--budget", "24"))
-    mixture = Mixture.from_json(out / "mixture.json")
-    posterior = xarray.load_dataset(out / "posterior.nc", engine="h5netcdf", group="posterior")
-    drawn = posterior["w"]
-    assert dict(drawn.sizes) == {"chain": 4, "draw": 50, "domain": 3}
-    assert tuple(drawn["domain"].values) == mixture.names
-    np.testing.assert_allclose(drawn.sum("domain"), 1)
-    np.testing.assert_allclose(drawn.std(("chain", "draw")), mixture.standard_deviation)
-    assert read_run(out).metrics.details.trials.tried, "the record of the search is kept"
 
 
 def test_a_run_is_continued_without_training_finished_proxies(text: Path, tmp_path: Path) -> None:
@@ -158,42 +141,6 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     regression = {"regmix_regression": "auto", "regmix_draws": 500, "regmix_kl": 0.05}
     assert kept["regmix"] == regression, "only settings that matter"
     assert kept["run"] == {"max_epochs": None, "target_tokens": None}
-
-
-def test_all_metrics_have_a_row_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
-) -> None:
-    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all")["details"]["each_metric"]
-    assert list(found) == ["exam:a", "exam:b", "program"]
-    assert found["program"]["spearman_x100"] > 85
-    shown = capsys.readouterr().out
-    assert "better than prior" in shown
-    assert "program" in shown
-
-
-def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
-) -> None:
-    """The planted answer: accuracy rises with law alone, and one of the runs failed."""
-    rng, runs = np.random.default_rng(0), tmp_path / "runs"
-    weights = rng.dirichlet(np.ones(3), size=24)
-    runs.mkdir()
-    lines = [f"r{i},{','.join(map(repr, w.tolist()))}" for i, w in enumerate(weights)]
-    (runs / "ratios.csv").write_text("\n".join([f"run,{','.join(DOMAINS)}", *lines]))
-    law = DOMAINS.index("law")
-    lines = [f"r{i},{0.3 + 0.2 * w:.6f},{i}" for i, w in enumerate(weights[:, law])]
-    lines[5], lines[6] = "r5,,5", lines[6][: lines[6].rindex(",") + 1]
-    (runs / "metrics.csv").write_text("\n".join(["run,mmlu_acc,step_loss", *lines]))
-    with pytest.raises(SystemExit):
-        fit(runs, "--target", "mmlu_acc")
-    assert "--maximize mmlu_acc, or --minimize mmlu_acc" in capsys.readouterr().err
-    fit(runs, "--target", "mmlu_acc", "--maximize", "mmlu_acc")
-    mixture = json.loads((tmp_path / "out" / "mixture.json").read_text())
-    assert mixture["weights"]["law"] > 0.7
-    assert mixture["notes"][-2:] == [
-        "Metrics maximised: mmlu_acc.", "Metrics left out without mmlu_acc: 1 of 24 runs."
-    ]  # fmt: skip
-    assert "maximised: mmlu_acc" in capsys.readouterr().out
 
 
 def test_the_pages_command_runs(

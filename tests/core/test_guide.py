@@ -66,25 +66,6 @@ def test_stock_objectives_give_the_evidence_of_an_exact_guide(
     assert found == pytest.approx(LOG_EVIDENCE, abs=error)
 
 
-def test_models_without_arguments_and_with_keywords() -> None:
-    """Also beside another guide, in Pyro's list of them."""
-
-    def model(counts: Tensor = COUNTS) -> None:
-        pyro.sample("x", Normal(0.0, 1.0))
-        counts_model(counts)
-
-    guide, autoguide = exact_guide(), AutoGuideList(model)
-    autoguide.append(AutoNormal(poutine.block(model, hide=["shares"])))
-    autoguide.append(guide)
-    elbo = Trace_ELBO(num_particles=64, vectorize_particles=True, max_plate_nesting=0)
-    assert -elbo.loss(counts_model, guide, counts=COUNTS) == pytest.approx(LOG_EVIDENCE, abs=1e-2)
-    assert elbo(model, autoguide)().isfinite()
-    assert set(autoguide()) == {"x", "shares"}
-    before = guide.posterior().mean.detach()
-    SVI(model, autoguide, ClippedAdam({"lr": 0.1}), elbo).step()
-    assert not torch.equal(before, guide.posterior().mean)
-
-
 def test_a_second_guide_of_one_name_goes_on_from_the_first() -> None:
     """In one parameter store, as where a notebook's cell is run twice; then each trains its own."""
     guides = [MixtureGuide(FreeConcentrations(3).double(), name="shares") for _ in range(2)]
@@ -197,17 +178,6 @@ def test_all_ways_into_a_plate(network: torch.nn.Module) -> None:
         assert math.isfinite(SVI(many, way, ClippedAdam({"lr": 0.1}), elbo).step(counts))
         assert any(not torch.equal(x, y) for x, y in zip(before, network.parameters(), strict=True))
     assert inside.median(counts)["shares"].shape == (6, 3)
-
-
-def test_one_posterior_for_a_whole_plate_is_refused() -> None:
-    guide = MixtureGuide(FreeConcentrations(4), name="shares")
-    with pyro.plate("groups", 5):
-        with pytest.raises(ValueError, match=r"each of the 5 in the plate 'groups'.*batch_shape"):
-            guide()
-        shared = MixtureGuide(FreeConcentrations(4, batch_shape=(1,)), name="other")
-        assert shared()["other"].shape == (5, 4)
-    with pyro.plate("_of_draws", 7):
-        assert guide()["shares"].shape == (7, 4)
 
 
 def test_medians_and_quantiles() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.inference import Inference, has_settled, isolated
+from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import FreeConcentrations
@@ -125,6 +125,26 @@ def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
     assert torch.equal(results[0][1], results[1][1])
     assert torch.equal(torch.get_rng_state(), before)
     assert set(pyro.get_param_store()) == stored
+
+
+def test_a_fit_to_draws_repeats_itself_and_nothing_else_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bydore_pyro.core.inference.FIT_STEPS", 5)
+    with isolated(0):
+        weights = torch.distributions.Dirichlet(torch.ones(3).double()).sample((100,))
+        scale = 1 + 0.1 * torch.rand(100).double()
+    random, stored = torch.get_rng_state(), set(pyro.get_param_store())
+    guides = [free_guide(3) for _ in range(3)]
+    for guide, seed in zip(guides, (1, 1, 2), strict=True):
+        fit_to_draws(guide, weights, scale, seed=seed)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert set(pyro.get_param_store()) == stored
+    one, two, other = (torch.cat([p.flatten() for p in guide.parameters()]) for guide in guides)
+    assert torch.equal(one, two)
+    assert not torch.equal(one, other)
+    with pytest.raises(ValueError, match="scale=True"):
+        fit_to_draws(MixtureGuide(FreeConcentrations(3)), weights, scale)
 
 
 @pytest.mark.slow

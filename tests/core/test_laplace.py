@@ -63,26 +63,6 @@ def test_a_planted_law_is_found_from_four_runs() -> None:
     assert (blind.high - blind.low).mean() > (found.high - found.low).mean()
 
 
-def test_more_runs_narrow_the_intervals() -> None:
-    tokens, losses, cross = planted(4, 30)
-    new = unseen(4)
-    few, many = (fit_law(tokens[-n:], losses[-n:], cross).predict(new) for n in (6, 32))
-    assert (many.high - many.low).mean() < 0.5 * (few.high - few.low).mean()
-    error = many.mean - planted_losses(new, cross)
-    assert float(error.square().mean().sqrt()) < 0.05
-
-
-def test_the_smallest_form_has_four_numbers_a_target() -> None:
-    tokens, losses, cross = planted(4, 4)
-    sizes = [
-        fit_law(tokens, losses, cross, free=free).fitted.modes.shape[2] for free in (False, True)
-    ]
-    assert sizes == [4, 8]
-    many = fit_law(*planted(130, 3))
-    assert many.fitted.modes.shape == (5, 130, 4), "free pairs of so many would be too many"
-    assert many.draws(10).losses(unseen(130, 2)).shape == (10, 2, 130)
-
-
 def test_a_target_that_is_no_domain_learns_from_which_it_does() -> None:
     """A benchmark is made of the domains 0 and 2, in halves."""
     tokens, losses, _ = planted(4, 24)

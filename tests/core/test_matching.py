@@ -217,20 +217,6 @@ def test_the_metric_shrinks_the_directions_that_vary_most() -> None:
     assert float(expected[2]) > 0.9999
 
 
-def test_the_metric_knows_what_is_within_domains_alone() -> None:
-    """How far apart two domains are is what is looked for: it is not shrunk."""
-    apart = torch.tensor([100.0, 0.0, 0.0])
-    noise = torch.tensor([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
-    metric = Metric(
-        [Sample(noise + apart, torch.arange(2)), Sample(noise - apart, torch.arange(2))]
-    )
-    torch.testing.assert_close(metric(apart), apart)
-    assert float(metric(torch.tensor([0.0, 1.0, 0.0]))[1]) < 0.95
-    shrunk = metric.of(Sample(apart[None], torch.tensor([3])))
-    torch.testing.assert_close(shrunk.gradients[0], apart)
-    assert shrunk.documents.tolist() == [3]
-
-
 def test_what_cannot_be_matched_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one round, actual none"):
         match([])

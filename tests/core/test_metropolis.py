@@ -76,25 +76,6 @@ def test_two_domains_against_quadrature(p: float) -> None:
         assert share == pytest.approx(level, abs=0.03), (level, exactly)
 
 
-def test_many_posteriors_at_once_are_those_one_at_a_time() -> None:
-    """And other starts change nothing but the noise."""
-    generator = torch.Generator().manual_seed(3)
-    size, many = 5, 2
-    root = torch.randn(many, size, size + 2, generator=generator, dtype=torch.float64)
-    precision = 50 * root @ root.mT
-    ones = torch.ones(many, size, dtype=torch.float64)
-    truth = torch._sample_dirichlet(ones, generator=generator)
-    linear = (precision @ truth[..., None]).squeeze(-1)
-    together = exact_draws(linear, precision, seed=1)
-    for n in range(many):
-        alone = exact_draws(linear[n : n + 1], precision[n : n + 1], seed=2)
-        spread = together.weights[n].std(0)
-        apart = (together.weights[n].mean(0) - alone.weights[0].mean(0)).abs()
-        assert bool((apart < 0.12 * spread).all())
-        ratio = together.weights[n].std(0) / alone.weights[0].std(0)
-        np.testing.assert_allclose(ratio, 1, atol=0.12)
-
-
 def test_nested_rhat_by_hand() -> None:
     """Two groups of two draws: their means 1 and 5 have variance 8, each group has 2."""
     values = np.array([[0.0, 2.0], [4.0, 6.0]])[None, :, :, None]

@@ -34,18 +34,6 @@ def test_batches_are_mapped_one_by_one() -> None:
     torch.testing.assert_close(network(7 * signals + 3)[0], a, atol=1e-3, rtol=1e-3)  # of any unit
 
 
-def test_free_concentrations_ignore_the_signals() -> None:
-    network = FreeConcentrations(3, initial_shape=2.5)
-    a, b = network(torch.randn(3))
-    torch.testing.assert_close(a, torch.full((3,), 2.5))
-    torch.testing.assert_close(b, torch.full((3,), 2.5))
-    (a[0] / b[0]).backward()
-    assert network.log_mean.grad is not None
-    assert network.log_mean.grad[0] == pytest.approx(1)  # d log(a / b) at a / b = 1
-    with pytest.raises(ValueError, match="num_domains >= 2"):
-        FreeConcentrations(1)
-
-
 def test_bad_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="num_domains >= 2"):
         PriorNetwork(1)

@@ -54,20 +54,6 @@ def test_a_weight_is_free_as_far_as_a_fine_grid_says(objective: Any, corner: boo
     assert (found[:, 1] >= answer - 1e-9).all()
 
 
-def test_freedom_grows_with_the_rise_to_all_weights() -> None:
-    goal = Goal(composition=COMPOSITION, length=2.0)
-    answer = best_mixture(DRAWS, goal).weights
-    narrow, wide = (freedom(DRAWS, goal, answer, rise) for rise in (0.01, 0.02))
-    assert (narrow[:, 0] >= wide[:, 0]).all()
-    assert (narrow[:, 1] < wide[:, 1]).all()
-    everything = freedom(DRAWS, goal, answer, 1e3)
-    torch.testing.assert_close(everything, torch.tensor([[0.0, 1.0]]).double().expand(3, -1))
-    with pytest.raises(ValueError, match="Expected rise > 0"):
-        freedom(DRAWS, goal, answer, 0.0)
-    with pytest.raises(ValueError, match="of sum 1, actual sum 2"):
-        freedom(DRAWS, goal, 2 * answer)
-
-
 def test_the_frontier_of_two_targets_is_below_every_mixture() -> None:
     """None of a grid of mixtures is better on a weighted mean; the ends are each target's best."""
     bound = torch.tensor([0.0, 0.2, 0.0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -113,39 +112,6 @@ def test_a_build_that_broke_off_goes_on(
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert any("going on" in line for line in starts)
     assert RECORD not in folder_content(tmp_path / "out")
-
-
-def test_a_domain_that_the_hash_holds_out_whole_is_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is broken off; text that was given to be held out stays so."""
-    for number in range(12):
-        rows = [{"text": f"alone {number} " * 40}]
-        write_lines(tmp_path / f"text/d{number}/rows.jsonl", rows)
-    write_lines(tmp_path / "text/exam/validation.jsonl", [{"text": "exam " * 60}])
-    plan = small_plan(tmp_path / "text", LONG)
-    store = prepare(plan, tmp_path / "whole")
-    sizes = {name: (len(store.train[name]), len(store.validation[name])) for name in store.names}
-    assert sizes.pop("exam")[0] == 0
-    assert len(sizes) == 12
-    assert all(train and not held_out for train, held_out in sizes.values())
-    assert all(len(store.train_documents[name]) == 1 for name in sizes)
-    sound, stops = Path.unlink, 0
-
-    def unlink(self: Path, missing_ok: bool = False) -> None:
-        nonlocal stops
-        sound(self, missing_ok)
-        if self.suffix == ".bin" and stops < 3:
-            stops += 1
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "unlink", unlink)
-    for _ in range(9):
-        with suppress(KeyboardInterrupt):
-            prepare(plan, tmp_path / "out")
-            break
-    assert stops
-    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
 def test_killed_and_continued(tmp_path: Path) -> None:

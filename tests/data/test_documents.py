@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from bydore_pyro.data.documents import (
-    FEWEST_HELD_OUT,
     SMALL_PIECE,
     CorpusConfig,
     Document,
@@ -18,7 +17,6 @@ from bydore_pyro.data.documents import (
     split_of_file,
 )
 from bydore_pyro.data.rows import Row
-from bydore_pyro.utils.errors import DataError
 
 CONFIG = CorpusConfig()
 
@@ -80,20 +78,6 @@ def test_a_file_lies_on_one_side_in_every_domain() -> None:
     assert split_of_file(large, config) == "train", "it would be most of the validation set"
 
 
-def test_rows_are_split_by_their_text() -> None:
-    texts = [f"text {i} " * 40 for i in range(400)]
-    config = CorpusConfig(validation_fraction=0.2)
-    first, again = read([rows([*texts, None])], config), read([rows(reversed(texts))], config)
-    held_out = {d.text for d in first if d.split == "validation"}
-    assert held_out == {d.text for d in again if d.split == "validation"}
-    assert 50 < len(held_out) < 110
-    assert first[-1] == Document("a", "train", None, 401), "one that could not be used"
-    assert {d.split for d in read([rows(texts, split="validation")], config)} == {"validation"}
-    nobodys = SourceFile("all.jsonl", None, lambda: iter([Row(3, "x" * 300)]), by_row=True)
-    with pytest.raises(DataError, match=r"a domain in every row, found none: all\.jsonl, row 3"):
-        read([nobodys])
-
-
 def lines_of(name: str, count: int) -> str:
     return "".join(f"{name}, line {i}, {i * i}\n" for i in range(count))
 
@@ -121,29 +105,6 @@ def test_a_domain_of_few_files_is_split_by_pieces() -> None:
     assert held_out["f7"]
     texts = [d.text for d in read(files)]
     assert len(set(texts)) == len(texts), "no piece on both sides"
-
-
-def test_what_stays_whole() -> None:
-    """Domains that share files, enough files, short files, told sides; and rows beside pieces."""
-    config = CorpusConfig(validation_fraction=0.5)
-
-    def by_piece(*given: SourceFile, config: CorpusConfig = config) -> dict[str, bool]:
-        return {s.name: s.by_piece for s in in_reading_order(given, config)}
-
-    few = [source(f"f{i}", lines_of(f"f{i}", 2000)) for i in range(4)]
-    apart = [source(f"g{i}", lines_of(f"g{i}", 2000), "c") for i in range(4)]
-    shared = SourceFile("f0", "b", few[0].read, few[0].size)
-    found = by_piece(*few, shared, *apart)
-    assert found == {s.name: s.domain == "c" for s in [*few, *apart]}
-    many = [source(f"m{i}", lines_of(f"m{i}", 300)) for i in range(80)]
-    assert sum(split_of_file(s, config) == "validation" for s in many) >= FEWEST_HELD_OUT
-    assert not any(by_piece(*many).values())
-    full = CorpusConfig(validation_fraction=0.5, domain_megabytes=0.15)
-    assert all(by_piece(*many, config=full).values()), "the cap is full before"
-    assert not any(by_piece(*(source(f"s{i}", lines_of("s", 100)) for i in range(9))).values())
-    told = (source(f"t{i}", lines_of("t", 2000), split="train") for i in range(2))
-    assert not any(by_piece(*told).values())
-    assert by_piece(few[0], rows(["text " * 100] * 9)) == {"f0": True, "rows": False}
 
 
 def test_the_cap_holds_and_files_past_it_stay_shut() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny import documents_of, row, write_lines
 
-from bydore_pyro.data.domains import Domains, held_out_stream
+from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.held_out import held_out_counts
 from bydore_pyro.data.pools import pooled, with_branches
 from bydore_pyro.data.store import SIDES, TokenStore, nothing_counted
@@ -117,24 +117,3 @@ def test_judged_text_of_a_file_is_set_apart_where_it_is_asked_for(
     assert own.judged["birds"] is corpus.judged["birds"]
     assert own.sha256 != given.sha256
     assert own.with_judged(["exam"]).sha256 == own.sha256
-
-
-def test_a_target_holds_its_shares_also_when_they_are_normalised_twice() -> None:
-    store = numbered().with_judged()
-    held_out = {name: len(store.validation[name]) // 2 for name in NAMES}
-    for shares in ((0.1, 0.2, 0.7), (1.0, 1.0, 1.0), (1 / 3, 1 / 3, 1 / 7)):
-        target = dict(zip(NAMES, shares, strict=True))
-        counts = held_out_counts(store, target, 2, 90)
-        assert sum(counts.values()) <= 90
-        for name, count in counts.items():
-            assert count <= held_out[name]
-            assert abs(count - target[name] / sum(shares) * 90) < 1
-        for scale in (sum(shares), 3.7):
-            again = {name: share / scale for name, share in target.items()}
-            assert held_out_counts(store, again, 2, 90) == counts
-            found = Domains(store, again, sequence_length=2, validation_sequences=90)
-            assert len(found.validation) == sum(counts.values())
-    with pytest.raises(DataError, match=r"at least 91 validation sequences of 2 tokens, found 90"):
-        held_out_counts(store, {"b": 1.0}, 2, 90, 91)
-    with pytest.raises(DataError, match=r"a validation share of at least one in \d+ for 'a/x'"):
-        held_out_counts(store, {"b": 1.0, "a/x": 1e-3}, 2, 90)

@@ -215,34 +215,6 @@ def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_domains_without_text(tmp_path: Path) -> None:
-    """One that only rows name may be left out, and the Pile's; one that is named may not."""
-    text = write_domains(tmp_path / "text", ALPHABETS, files=2)
-    (text / "tiny").mkdir()
-    (text / "tiny" / "a.txt").write_text("too short")
-    with pytest.raises(
-        DataError, match=r"none usable in 'tiny'.* 200 characters, see --shortest_document"
-    ):
-        prepare(small_plan(text), tmp_path / "out")
-    rows = [row("x", i, kind="a") for i in range(40)]
-    path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
-    lines: list[str] = []
-    store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o", progress=lines.append)
-    assert store.names == ("a",)
-    assert any("left out" in line and "rare" in line for line in lines)
-    withdrawn = [row("x", i, meta={"pile_set_name": "Books3"}) for i in range(9)]
-    write_lines(tmp_path / "pile/0.jsonl", withdrawn)
-    with pytest.raises(DataError, match="Expected text in a domain of pile:"):
-        prepare(small_plan(f"pile:{tmp_path / 'pile'}"), tmp_path / "p")
-    # A domain that is never trained on.
-    listing = tmp_path / "list.yaml"
-    listing.write_text("domains: {birds: text/birds, greek: {validation: text/greek}}")
-    store = prepare(small_plan(listing), tmp_path / "s")
-    assert store.train_documents["greek"].tolist() == []
-    assert (tmp_path / "s/train/greek.ends").read_bytes() == b""
-    assert len(store.validation_documents["greek"]) == 2
-
-
 @pytest.mark.parametrize("change", ["cut", "gone", "rewritten"])
 def test_a_source_that_changes_while_it_is_read_is_noticed(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
@@ -303,19 +275,6 @@ def test_options_that_do_nothing_are_told() -> None:
     lines: list[str] = []
     tell_idle("it", (None, RowConfig(), CorpusConfig(data_seed=3)), lines.append)
     assert lines == ["without effect on it: data_seed 3"]
-
-
-def test_a_store_is_opened_as_it_lies(pair: Path, tmp_path: Path) -> None:
-    lines: list[str] = []
-    built = load(pair, lines)
-    assert load(built.folder, lines).sha256 == built.sha256
-    assert [line.rpartition(": ")[2] for line in lines] == ["validation_fraction 0.2"]
-    with pytest.raises(DataError, match=r"Expected a domain of the data \(a, b\), found 'c'"):
-        load_tokens(str(built.folder), needed=["c"])
-    (pair / "a" / "bad.txt").write_bytes(b"\xff")
-    with pytest.raises(DataError, match="found 'c'"):
-        load_tokens(str(pair), needed=["a", "c"], cache=tmp_path / "unread")
-    assert not (tmp_path / "unread").exists(), "nothing is read before"
 
 
 def test_one_process_builds_a_store_and_a_second_says_so(

@@ -126,18 +126,6 @@ def test_a_line_or_row_that_is_too_long_is_named_or_skipped(
     assert peak < (10_000_000 if unit == "line" else 60_000_000)
 
 
-def test_compressed_files_of_several_members_and_byte_order_marks(tmp_path: Path) -> None:
-    lines = [json_lines([row]) for row in ROWS[:2]]
-    members, frames, marked = (tmp_path / f"a.jsonl{end}" for end in (".gz", ".zst", ""))
-    members.write_bytes(gzip.compress(lines[0], mtime=0) + gzip.compress(lines[1]))
-    for number, line in enumerate(lines):
-        zstd(tmp_path / f"{number}.zst", line)
-    frames.write_bytes(b"".join((tmp_path / f"{n}.zst").read_bytes() for n in range(2)))
-    marked.write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
-    for path in (members, frames, marked):
-        assert [row.text for row in read_rows(path, RowConfig())] == [r["text"] for r in ROWS[:2]]
-
-
 def test_datasets_are_streamed_as_from_the_hub(tmp_path: Path) -> None:
     """`load_dataset` takes a folder of files where it takes a hub name: the same code runs."""
     (tmp_path / "data").mkdir()
@@ -153,16 +141,6 @@ def test_datasets_are_streamed_as_from_the_hub(tmp_path: Path) -> None:
         list(read_hub(str(tmp_path), RowConfig(text_column="body")))
     with pytest.raises(DataError, match="a split 'dev', found that 'nobody/nothing' cannot be op"):
         list(read_hub("nobody/nothing", RowConfig(), split="dev"))
-
-
-def test_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
-    """A timestamp out of Python's range. A dot stands for a nested column where none has it."""
-    times = pyarrow.array([2**60, 0], pyarrow.timestamp("us"))
-    parquet.write_table(pyarrow.table({"text": ["a", "b"], "when": times}), tmp_path / "a.parquet")
-    assert [r.text for r in read_rows(tmp_path / "a.parquet", RowConfig())] == ["a", "b"]
-    (tmp_path / "a.jsonl").write_text('{"a.b": "literal"}\n{"a": {"b": "nested"}}\n')
-    found = read_rows(tmp_path / "a.jsonl", RowConfig(text_column="a.b"))
-    assert [row.text for row in found] == ["literal", "nested"]
 
 
 class Repeated(io.RawIOBase):

@@ -12,7 +12,6 @@ from pyarrow import parquet
 from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
-from bydore_pyro.data.names import domain_of
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import (
@@ -184,23 +183,6 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
         sources("pile:")
 
 
-def test_names_tell_the_split_wherever_the_files_are_named(tmp_path: Path) -> None:
-    """In a folder with a domain column, in the Pile, and in a folder that a list names."""
-    files = ("train/00.jsonl", "val.jsonl", "test.jsonl")
-    write_splits(tmp_path / "column", *files, kind="a")
-    write_splits(tmp_path / "pile", *files, meta={"pile_set_name": "Github"})
-    write_splits(tmp_path / "list/a", *files)
-    for found in (
-        sources(tmp_path / "column", domain_column="kind"),
-        sources(f"pile:{tmp_path / 'pile'}"),
-        sources(tmp_path / "list"),
-        sources(write_list(tmp_path / "list.json", a="list/a")),
-    ):
-        (name,) = counts(found)
-        assert counts(found, "train") == counts(found, "validation") == {name: 10}
-        assert not any("test" in text for text in texts(found)[name])
-
-
 def test_links_that_lead_nowhere_and_pipes_are_named_or_counted(tmp_path: Path) -> None:
     """Whatever they are called, alone or below a pattern: no input is lost without a word."""
     (tmp_path / "text/law").mkdir(parents=True)
@@ -263,14 +245,6 @@ def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> Non
         "left out because it is no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
         "a/state.json and 3 more"
     ]
-
-
-def test_folders_of_a_hive_name_domains(tmp_path: Path) -> None:
-    for place in ("cluster=1/quality=0", "cluster=2/quality=0"):
-        write_lines(tmp_path / place / "part-0.jsonl", [row(place, i) for i in range(3)])
-    assert counts(sources(tmp_path)) == {"cluster-1": 3, "cluster-2": 3}
-    assert counts(sources(tmp_path / TREE)) == {"cluster-1/quality-0": 3, "cluster-2/quality-0": 3}
-    assert domain_of("cluster=1/quality=0") == "cluster-1/quality-0"
 
 
 def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 import torch
 from benchmark_data import (
@@ -153,20 +152,6 @@ def test_tasks_that_were_scored_are_not_scored_again(
     )
     assert again == whole
     assert seen == [["HellaSwag", "PIQA", "COPA"]]
-
-
-def test_parquet_is_read_as_json_lines_are(tmp_path: Path) -> None:
-    """Dates stay text."""
-    questions = write_benchmark(tmp_path, "piqa")
-    for question in questions:
-        question.row["sol1"] = "2020-01-01"
-    path = write_split(tmp_path, "piqa", "validation", questions)
-    model = believing(questions_of("piqa"), lambda place: place % 2 == 0)
-    found = scores_of(model, tmp_path, "piqa")
-    rows = pandas.DataFrame([question.row for question in questions])
-    rows.to_parquet(path.with_suffix(".parquet"))
-    path.unlink()
-    assert scores_of(model, tmp_path, "piqa") == found
 
 
 # By task and column: what the hub's data does not hold.

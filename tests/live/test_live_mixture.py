@@ -104,15 +104,6 @@ def test_rounds_are_due_at_every_doubling() -> None:
     assert [step for step in range(1, 50) if live.due(step)] == [3, 6, 12, 24, 48]
 
 
-def test_batches_follow_the_weights_within_a_sequence() -> None:
-    live = live_of(start={"a": 0.55, "c": 0.45})
-    assert live.weights == pytest.approx({"a": 0.55, "b": 0, "c": 0.45, "d": 0})
-    for _ in range(7):
-        assert live.batch(5).shape == (5, 32)
-    taken = np.array(live.state()["order"][1])
-    assert np.abs(taken - 35 * np.array([0.55, 0, 0.45, 0])).max() < 1
-
-
 def test_measuring_leaves_the_model_as_it_was() -> None:
     live, model = live_of(), Bigram(24, 0)
     model.train()
@@ -207,22 +198,6 @@ def measured() -> LiveMixture:
     live = live_of()
     live.measure(Bigram(24, 0), 5)
     return live
-
-
-def test_a_state_of_other_domains_is_refused(measured: LiveMixture) -> None:
-    """Measurements go by position: another order is another mixture too."""
-    state, fresh = measured.state(), live_of()
-    nameless = {name: value for name, value in state.items() if name != "names"}
-    for other, found in (
-        ({**state, "names": ["a", "b", "d", "c"]}, "a, b, d, c"),
-        ({**state, "names": ["a", "b"]}, "a, b"),
-        (nameless, "no names"),
-    ):
-        with pytest.raises(ValueError, match=f"state of the domains a, b, c, d, found {found}$"):
-            fresh.restore(other)
-    assert not fresh.rounds
-    fresh.restore(state)
-    np.testing.assert_array_equal(fresh.present, measured.present)
 
 
 def test_two_processes_that_share_a_models_parameters_find_the_same(tmp_path: Path) -> None:

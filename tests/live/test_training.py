@@ -145,31 +145,6 @@ def test_no_text_is_read_more_often_than_allowed(corpus: TokenStore, tmp_path: P
     assert metrics["epochs"]["greek"] == pytest.approx(0.35, abs=0.03)
 
 
-def test_workers_that_read_ahead_make_weights_hold_later_and_all_is_reported(
-    corpus: TokenStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A sequence is drawn while weights that it needs are not known: never."""
-    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "told"))
-    options = {"loader_workers": 1, "report_to": "tensorboard"}
-    metrics, live = train(corpus, tmp_path / "run", options=options)
-    assert live.lag == 4
-    assert live.mixture.present[live.names.index("greek")] > 0.9
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    told = EventAccumulator(str(tmp_path / "told")).Reload()
-    found = {one.step: one.value for one in told.Scalars("train/weight/greek")}
-    rounds = {one["step"]: one["weights"]["greek"] for one in metrics["matching"]["rounds"]}
-    assert found == pytest.approx(rounds)
-    measuring = [one.value for one in told.Scalars("train/live/measuring")]
-    last = max(rounds)
-    assert measuring[-1] * last == pytest.approx(metrics["live"]["share_of_sequences"] * STEPS)
-    bar = capsys.readouterr().err
-    assert all(f"measuring {share:.1%}" in bar for share in measuring)
-
-
 @pytest.mark.parametrize(
     ("budget", "domains", "expected"),
     [(1000, 10, (64, 250)), (400, 10, (30, 100)), (0, 10, (8, 32)), (1e6, 2, (64, 512))],

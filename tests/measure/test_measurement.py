@@ -124,15 +124,3 @@ def test_a_forged_number_of_domains_is_one_line(tmp_path: Path) -> None:
     write_tree(tmp_path / "measured-1", tree, {**header, "domains": {"a": "x"}})
     with pytest.raises(DataError, match=r"sketches of 1 domains in .*measured-1, found \[2, 2, 2"):
         read_measurements(tmp_path, {})
-
-
-def test_a_known_sample_is_not_measured_again(run: MatchingRun) -> None:
-    first = measure(run.sketch, run.domains, 16, 0)
-    own, *others = run.domains.names
-    known = {name: first.samples[name] for name in others}
-    cost = run.proxy.cost.tokens["gradients"]
-    again = measure(run.sketch, run.domains, 16, 0, known)
-    assert run.proxy.cost.tokens["gradients"] == cost * 5 // 4
-    assert again.losses.isnan().tolist() == [False, True, True, True]
-    assert list(again.samples) == [own, *others]
-    assert all(again.samples[name] is known[name] for name in others)

@@ -57,21 +57,6 @@ def test_finished_runs_are_shared_and_charged_to_each(corpus: TokenStore, tmp_pa
     assert first.cost.report()["tokens"] == 2 * (10 * 8 + first.evaluated["birds"]) * 32
 
 
-def test_a_proxy_of_cut_text_is_another_at_the_same_cost(problem: Problem) -> None:
-    """It reads the same few sequences again and again, and no uncut proxy is taken for it."""
-    few = {"birds": 3 * 32}
-    (whole,), first = train_runs(problem, [planned("birds")], "x"), problem.cost.report()
-    own = dataclasses.replace(problem, cost=Cost())
-    (cut,) = train_runs(own, [planned("birds", text=few)], "x")
-    assert cut.folder != whole.folder
-    assert cut.losses["birds"] > whole.losses["birds"] + 0.01, "3 sequences, 27 times"
-    for part in ("tokens", "flops"):
-        assert own.cost.report()[part] == first[part]
-    other = planned("birds", text={"birds": 4 * 32})
-    assert train_runs(problem, [other, planned("birds")], "x")[1] == whole
-    assert len({*problem.runs.iterdir()}) == 3
-
-
 FITS = {"autoscale": fit_autoscale, "mixmin": fit_mixmin}
 
 

@@ -70,27 +70,6 @@ def test_the_planted_mixture_is_found() -> None:
     assert found.unexplained < 0.1
 
 
-def test_a_round_tells_where_it_was_measured_and_its_gradients() -> None:
-    run = usual()
-    before = run.proxy.cost.tokens["gradients"]
-    rounds = rounds_of(run)
-    assert [one.step for one in rounds] == [5, 10]
-    assert all(one.sequences == 4 * 40 for one in rounds)
-    assert run.proxy.cost.tokens["gradients"] == before + 2 * 200 * 32
-    for one, measured in zip(rounds, run.measured, strict=True):
-        set_parameters(run.proxy, measured)
-        expected, losses = run.sketch(run.domains.validation, "x")
-        largest = float(expected.abs().max())  # float16 keeps shares of it
-        torch.testing.assert_close(one.sample.gradients, expected, rtol=1e-3, atol=1e-6 * largest)
-        assert one.loss == pytest.approx(float(losses.mean()))
-    last, found = rounds[-1], match([one.evidence for one in rounds])
-    nothing = dataclasses.replace(found, optimum=torch.zeros(4).double())
-    own = last.metric(last.sample.gradients.mean(0))
-    torch.testing.assert_close(last.residual(nothing, run.measured[-1]), last.metric(own))
-    left = last.residual(found, run.measured[-1])
-    assert float(left.norm()) < 0.7 * float(last.metric(own).norm())
-
-
 def test_a_measurement_knows_no_target() -> None:
     """One measurement serves targets that are read later; the model ends as it was."""
     run = usual()

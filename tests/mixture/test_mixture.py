@@ -32,24 +32,6 @@ def test_round_trip(tmp_path: Path) -> None:
     assert Mixture.from_json(path) == bare
 
 
-def test_pools_share_what_was_found() -> None:
-    pooled = Mixture(
-        names=("x", "a/*"),
-        weights=(0.2, 0.8),
-        standard_deviation=(0.1, 0.2),
-        hdi=((0.1, 0.4), (0.6, 0.9)),
-        branches={"a": (0.6, 0.9)},
-    )
-    found = pooled.unpooled({"a/*": {"a/b": 0.25, "a/c": 0.75}, "z/*": {"z": 1.0}})
-    assert found.as_dict() == pytest.approx({"x": 0.2, "a/b": 0.2, "a/c": 0.6})
-    assert found.standard_deviation == pytest.approx((0.1, 0.05, 0.15))
-    assert found.hdi is not None
-    np.testing.assert_allclose(found.hdi, [(0.1, 0.4), (0, 0.9), (0, 0.9)])
-    assert found.branches == pooled.branches
-    assert "a/* (2 domains)" in found.notes[0]
-    assert found.unpooled({"a/*": {"a/b": 1.0}}) is found
-
-
 def test_paths_stand_for_what_is_below() -> None:
     assert below(["a/b/c", "a/b/d", "a/e", "f", "g/h"]) == {"a": [0, 1, 2], "a/b": [0, 1]}
     assert below(["a/b", "a/c"]) == {}, "all of them"
@@ -160,15 +142,6 @@ def test_caps_give_the_nearest_feasible_mixtures() -> None:
             constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
         )
         np.testing.assert_allclose(capped, best.x, atol=1e-3)
-
-
-def test_a_mixture_is_held_against_the_data() -> None:
-    one = mixture(a=0.5, b=0.5, c=0.0)
-    one.check(["a", "b"], "t", "x.json")  # without weight, c is not missed
-    with pytest.raises(DataError, match=r"Expected domains of the data \(a\), found 'b' in x.json"):
-        one.check(["a"], "t", "x.json")
-    with pytest.warns(UserWarning, match="x.json: the weights are shares of the tokens of another"):
-        one.check(["a", "b"], "other", "x.json")
 
 
 def test_total_variation_counts_what_lies_elsewhere() -> None:

@@ -15,7 +15,6 @@ from bydore_pyro.mixture.weights_files import (
     LARGEST,
     mixture_from,
     normalised,
-    numbers_of,
     read_mixture,
     require_finished,
 )
@@ -210,16 +209,6 @@ def test_a_run_that_was_stopped_has_no_weights(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("{}")
     with pytest.raises(RunFolderError, match=r"Expected a finished run in .*, found no mixture"):
         require_finished(tmp_path)
-
-
-def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    path.write_text('{"web": 1000, "law": 2.5e2}')
-    assert numbers_of(path) == {"web": 1000.0, "law": 250.0}
-    for wrong in ('{"web": -1}', "{}", '{"format": "bydore_pyro.mixture/1"}'):
-        path.write_text(wrong)
-        with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
-            numbers_of(path)
 
 
 @pytest.mark.parametrize(

@@ -57,15 +57,6 @@ def test_gradients_are_those_of_autograd(kind: str, count: int) -> None:
     assert proxy.cost.tokens["gradients"] == batch.numel()
 
 
-def test_bfloat16_is_for_training_alone() -> None:
-    exact, _ = proxy_of("llama").sequence_gradients(batch_of(3), "gradients")
-    proxy = proxy_of("llama", precision="bfloat16")
-    for rows in (batch_of(3), batch_of(3)[:1]):
-        found, losses = proxy.sequence_gradients(rows, "gradients")
-        assert found.dtype == losses.dtype == torch.float32
-        torch.testing.assert_close(found, exact[: len(rows)], rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["bigram", "llama"])
 def test_nothing_of_the_model_is_changed(kind: str) -> None:
     proxy = proxy_of(kind)

@@ -189,17 +189,6 @@ def test_chunks_change_nothing(
         torch.testing.assert_close(TokenLosses(language_model)(IDS).mean(1), expected)
 
 
-def test_logits_that_are_more_than_an_unembedding_are_not_split(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Gemma 2 caps its logits; splitting them off would give other losses."""
-    language_model = model(
-        "gemma2", num_key_value_heads=2, head_dim=8, final_logit_softcapping=0.01
-    )
-    monkeypatch.setattr("bydore_pyro.proxy.language_model.MOST_LOGITS", 5 * 50)
-    torch.testing.assert_close(TokenLosses(language_model)(IDS).mean(1), whole(language_model))
-
-
 class Fused:
     """What is used of liger-kernel, in torch; counts its calls."""
 

@@ -22,7 +22,6 @@ from bydore_pyro.proxy.scheduling import (
     systematic_counts,
     train_on_mixture,
 )
-from bydore_pyro.utils.errors import NonFiniteError
 from bydore_pyro.utils.terminal import Interrupted
 
 WEIGHTS = [
@@ -124,28 +123,3 @@ def test_anothers_and_damaged_ones_are_begun_anew(corpus: TokenStore, tmp_path: 
         if damage:
             (place / "tree.json").write_text("{")
         assert train(corpus, place, **({} if damage else {"seed": 9}))[1] == STEPS
-
-
-CONFIG = ProxyConfig(learning_rate=0.03, warmup_steps=2)
-
-
-def trained(corpus: TokenStore, weights: dict[str, float], names: list[str] | None = None) -> float:
-    domains = Domains(corpus, {"birds": 1.0}, names=names, sequence_length=32)
-    proxy = Proxy(Bigram(corpus.vocabulary), CONFIG)
-    losses = list(train_on_mixture(domains, proxy, weights, 40, 8))
-    assert len(losses) == 40
-    return proxy.evaluate(domains.validation, "evaluate")
-
-
-def test_the_validations_own_domain_helps_most(corpus: TokenStore) -> None:
-    uniform = trained(corpus, dict.fromkeys(corpus.names, 0.25))
-    assert trained(corpus, {"birds": 1.0}) < uniform - 0.3
-    assert trained(corpus, {"digits": 1.0}) > uniform + 0.3
-
-
-def test_a_loss_that_is_not_finite_stops(corpus: TokenStore, domains: Domains) -> None:
-    model = Bigram(corpus.vocabulary)
-    with torch.no_grad():
-        model.table.fill_(float("nan"))
-    with pytest.raises(NonFiniteError, match="Step 0 on fixed weights"):
-        list(train_on_mixture(domains, Proxy(model, CONFIG), {"birds": 1.0}, 3, 4))

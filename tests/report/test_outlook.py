@@ -77,20 +77,6 @@ def test_a_verdict_is_about_a_difference_in_loss(
     assert "nats per token on law," in alone.figures
 
 
-@pytest.mark.parametrize(("decided", "then"), [("trials", "Trial runs"), ("match", "--trials 4")])
-def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> None:
-    uncovered = {"web": 0.99}
-    (told,) = outlook_verdicts(planted(decided=decided), uncovered)
-    assert "explains 99 % of web, so that its losses are guesses" in told.figures
-    assert "those of all targets; not those of law." in told.figures
-    assert then in told.figures
-    given, _ = outlook_verdicts(planted(decided="", better=(0.95, 0.95)), uncovered)
-    assert (given.level, given.answer) == ("careful", "Yes"), "a guess is in it"
-    assert "(from 90 % on it is decided)" in given.figures
-    (alone,) = outlook_verdicts(planted(decided=decided, targets=("web",)), uncovered)
-    assert "a question without it" not in alone.figures
-
-
 def test_bounds_have_their_price() -> None:
     costs = {"loss": 0.0123, "low": -0.001, "high": 0.0254}
     law = {"domain": "law", "side": "at least", "weight": 0.05, "of_more": 0.0031}

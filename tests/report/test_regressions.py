@@ -10,7 +10,7 @@ from report_runs import record_of
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.regressions import regression_tables, regression_verdicts
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import compared_with, verdicts_of
+from bydore_pyro.report.verdicts import compared_with
 from bydore_pyro.report.words import ABSENT, Table, Verdict
 
 BETTER = "Is it better than the prior?"
@@ -32,15 +32,6 @@ def fitted(
 def verdict(record: RunRecord, question: str) -> Verdict:
     (found,) = (one for one in regression_verdicts(record) if one.question == question)
     return found
-
-
-def test_few_runs_decide_nothing() -> None:
-    assert verdict(fitted(runs=2), "Are there enough runs?").level == "good"
-    found = verdict(fitted(runs=1), "Are there enough runs?")
-    assert (found.level, found.answer) == ("bad", "No")
-    assert "1 runs of 2 domains" in found.figures
-    (decided,) = (v for v in verdicts_of(fitted(runs=1)) if v.question == "How much is decided?")
-    assert decided.level == "bad"
 
 
 @pytest.mark.parametrize(

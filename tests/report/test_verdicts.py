@@ -18,7 +18,6 @@ from report_runs import (
     record_of,
     write_fit,
     write_matching,
-    write_seeds,
 )
 
 from bydore_pyro.mixture.mixture import Mixture
@@ -120,32 +119,6 @@ def test_the_posteriors_width(khat: object, draws: Any, level: str, answer: str)
     found = verdict(record_of(metrics=metrics), FITS)
     assert (found.level, found.answer) == (level, answer)
     assert "3 effective of 1000 draws" in found.figures
-
-
-def test_agreement_of_seeds(tmp_path: Path) -> None:
-    record = read_run(write_seeds(tmp_path / "seeds"))
-    assert verdict(record, AGREES).level == "good"
-    assert record.agreement is not None
-    frame = record.agreement.assign(overconfident=record.agreement.index == "law")
-    found = verdict(dataclasses.replace(record, agreement=frame), AGREES)
-    assert found.level == "careful"
-    assert "overconfident: law" in found.figures
-    frame = frame.assign(coverage=0.4)
-    assert verdict(dataclasses.replace(record, agreement=frame), AGREES).level == "bad"
-
-
-def test_text_that_is_read_too_often_and_what_helps() -> None:
-    epochs = {"code": 4.2, "law": 9.25, "prose": 4.0000001, "web": 1.0}
-    noted = metrics_of(run_epochs=epochs, run_tokens=1e9)
-    linear = verdict(record_of(metrics=noted), REPEATS)
-    assert (linear.level, linear.answer) == ("careful", "2 of 4 domains")
-    told = "A run of 1 B tokens on these weights reads law 9.2 times, code 4.2 times; --max_epochs "
-    assert linear.figures == f"{told}caps it."
-    noted["matching"] = matching_of()
-    assert "--target_tokens" in verdict(record_of(metrics=noted), REPEATS).figures
-    config = {"run": {"target_tokens": 1e9}}
-    record = dataclasses.replace(record_of(metrics=noted), config=config)
-    assert "--target_tokens" not in verdict(record, REPEATS).figures
 
 
 def test_a_proxy_that_has_not_learned_says_so() -> None:

@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from quick import PROXY
@@ -80,22 +79,6 @@ def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:
     assert matched.unexplained < 0.2, "nothing of the domain that was dropped is in it"
 
 
-def test_targets_have_importance_and_each_its_composition(
-    measured_run: Path, tmp_path: Path
-) -> None:
-    asked = asked_of(measured_run, tmp_path, validation=["a=0.75", "b=0.25"])
-    assert float(weights_of(asked.answer)[2]) < 0.2
-    assert [*asked.metrics.targets] == ["a", "b"]
-    for name, one in asked.metrics.targets.items():
-        assert one.composition[name] > 0.8
-        assert one.low[name] <= one.composition[name] <= one.high[name]
-    assert [one.importance for one in asked.metrics.targets.values()] == [0.75, 0.25]
-    first, second = asked.answer.outlook.frontier.values()
-    assert np.ptp(first) > 0.05
-    assert len(first) == len(second) > 2
-    assert np.corrcoef(first, second)[0, 1] < 0, "one costs the other"
-
-
 def test_a_question_is_refused_before_anything_is_read(
     measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,23 +108,6 @@ def test_a_table_that_was_changed_is_refused(measured_run: Path, tmp_path: Path)
     found = asked_of(run, tmp_path)
     assert found.answer.forecast is None, "a search that has read nothing"
     assert "length" not in found.answer.sites or (found.answer.sites["length"] == 1).all()
-
-
-def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
-    measured_run: Path, tmp_path: Path
-) -> None:
-    def asked(tokens: float, epochs: float | None = None) -> torch.Tensor:
-        given = {"target_tokens": tokens, "max_epochs": epochs}
-        return weights_of(asked_of(measured_run, tmp_path, **given).answer)
-
-    once, again = asked(1e3), asked(1e7)
-    assert float((once - again).abs().sum()) > 0.05
-    domains = asked_of(measured_run, tmp_path).domains
-    text = sum(domains.sequences().values()) * 32
-    capped = asked(text, 1.1)
-    assert float((capped - asked(text)).abs().sum()) > 0.05
-    most = domains.most_weights(1.1, text)
-    assert all(w <= m + 1e-6 for w, m in zip(capped.tolist(), most.values(), strict=True))
 
 
 def test_domains_that_are_added_or_have_changed_are_measured_anew(

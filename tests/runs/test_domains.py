@@ -18,6 +18,7 @@ from bydore_pyro.runs.domains import (
     belongs_of,
     consumed_tokens,
     domains_of,
+    hashes_of,
     language_model,
     largest_weights,
     load_domains,
@@ -172,6 +173,15 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     (line,) = noted.index[CAUTIONS]
     assert "100% of the target 'a' stands in the training text" in line
     assert f"warning: {line}" in capsys.readouterr().err
+
+
+def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
+    given = options(store)
+    domains = load_domains(given)
+    belongs = belongs_of(given, domains)
+    assert belongs["domains"] == hashes_of(domains)
+    assert list(hashes_of(domains)) == list(domains.names)
+    assert belongs_of(options(store, "--seed", "1"), domains) != belongs
 
 
 def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:

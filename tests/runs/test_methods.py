@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -122,39 +121,3 @@ def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
     assert found.draws is not None
     np.testing.assert_allclose(found.draws.sum(1), 1)
     assert found.mixture.hdi is None, "hardly anything explains this target"
-
-
-def test_a_budget_that_reaches_is_named(text: Path, tmp_path: Path) -> None:
-    """That of a search alone does not reach, and nothing has been searched when that is told."""
-    given = (*WITHHELD, "--check_sequences", "2", "--budget")
-    alone = options_for(text, *given, "6", "--trials", "0")
-    domains = load_domains(alone)
-    problem = problem_of(alone, domains, tmp_path / "proxies")
-    fit_bydore(problem, alone, tmp_path / "alone")
-    message = r"at least ([\d.]+) plain trainings for bydore, found 6"
-    options = options_for(text, *given, "6", "--trials", "3")
-    with pytest.raises(DataError, match=message) as refused:
-        fit_bydore(problem, options, tmp_path / "tried")
-    assert not (tmp_path / "tried").exists()
-    named = re.search(message, str(refused.value))
-    assert named is not None
-    enough = options_for(text, *given, str(float(named[1]) + 0.01), "--trials", "3")
-    fit_bydore(problem_of(enough, domains, tmp_path / "proxies"), enough, tmp_path / "tried")
-
-
-def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) -> None:
-    options = options_for(
-        text, *WITHHELD, "--budget", "40", "--target_tokens", "1.3e5", "--max_epochs", "9"
-    )
-    domains = load_domains(options)
-    problem = problem_of(options, domains, tmp_path / "proxies")
-    found = fit("bydore", problem, options, tmp_path / "search")
-    most = problem.most
-    assert most is not None
-    kept = [found.mixture.as_dict()]
-    kept += [one.weights for one in found.details.trials.tried]
-    for weights in kept:
-        assert all(w <= most[name] + 1e-9 for name, w in weights.items())
-    assert found.mixture.free_weights is not None
-    assert found.mixture.hdi is None, "hardly anything explains this target"
-    assert any("teaches less" in note for note in found.mixture.notes), "of the run's length"

@@ -11,7 +11,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -385,36 +385,6 @@ def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
     assert set(before) == {"config.json", "manifest.json", "tokenizer.json"}
     write_inputs(begin_run(options, "test", tmp_path / "run"), options, corpus, "test")
     assert folder_content(tmp_path / "run") == before
-
-
-def test_it_takes_the_steps_that_are_left_and_saves_before_a_round(
-    store: Path, tmp_path: Path
-) -> None:
-    """Every five steps, before what takes as long as many, and at the end; the newest two stay."""
-    options = options_for(store, "--steps", "12", "--checkpoint_every", "5")
-    folder, taken = RunFolder(tmp_path / "run"), []
-    drive = Drive(
-        folder=folder,
-        options=options,
-        domains=load_domains(options),
-        parallel=Parallel(alone=True),
-        total=8,
-        content=lambda: {"taken": list(taken)},
-        done=1,
-    )
-    seen = []
-
-    def steps() -> Iterator[str]:
-        for number in range(2, 9):
-            seen.append(sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*")))
-            taken.append(number)
-            yield f"step {number}"
-
-    drive.take(steps(), lambda done: "a round" if done == 3 else "")
-    assert drive.done == 8
-    assert seen[2:4] == [["step-000003"], ["step-000003"]]
-    saved = sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*"))
-    assert saved == ["step-000005", "step-000008"]
 
 
 def test_what_breaks_off_is_recorded_and_raised(store: Path, tmp_path: Path) -> None:

@@ -74,13 +74,6 @@ def test_what_is_declared_is_compared() -> None:
     assert shard([5, 7], ended=True, claims=[Claim("rows", 2, 2, FILES[1])]).files == FILES
 
 
-def test_a_last_document_may_be_missing_among_the_ends() -> None:
-    assert shard([5, 7, 6, 6], [2], open_end=True).ends.tolist() == [2, 4]
-    for tokens in ([5, 7, 6, 7], [5, 7, 6, 7, 6]):
-        with pytest.raises(DataError, match="ascend to"):
-            shard(tokens, [2], open_end=True)
-
-
 def of_width(path: Path, known: Known = KNOWN, widths: tuple[int, ...] = (2, 4)) -> Shard:
     found = Inventory(tokens=lambda w: numbers(path, f"<u{w}"), widths=widths, files=(path,))
     return checked(found, known)
@@ -97,19 +90,6 @@ def test_the_width_of_tokens_is_the_one_under_which_they_are_tokens(
     found = of_width(path, Known(vocabulary=vocabulary, separator=7), (2, 4, 8))
     assert found.tokens.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(np.asarray(found.tokens), tokens)
-
-
-def test_where_both_widths_could_be_right_the_user_is_asked(tmp_path: Path) -> None:
-    path = tmp_path / "a.npy"
-    np.array([5, 0, 7, 0], "<u2").tofile(path)
-    with pytest.raises(DataError, match=r"may be 4 or 2: .*a.npy: give --token_bytes"):
-        of_width(path)
-    for width, tokens in ((2, [5, 0, 7, 0]), (4, [5, 7])):
-        known = Known(vocabulary=400, separator=7, width=width)
-        assert np.asarray(of_width(path, known).tokens).tolist() == tokens
-    np.array([5, 9999], "<u2").tofile(path)
-    with pytest.raises(DataError, match=r"below 400, .* in 2 or 4 bytes, found others: .*a.npy"):
-        of_width(path)
 
 
 def test_a_file_is_read_once(tmp_path: Path) -> None:

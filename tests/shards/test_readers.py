@@ -66,17 +66,6 @@ def test_olmo_core_leaves_out_a_last_document_without_end_of_text(tmp_path: Path
             opened("dolma", path)
 
 
-def test_what_nanotron_tells_of_its_tokens_comes_first(tmp_path: Path) -> None:
-    path = WRITERS["nanotron"](tmp_path / "a", documents("<u4"))
-    assert opened("nanotron", path).tokenizer == "some/gpt"
-    (tmp_path / "a.ds.index").unlink()
-    assert opened("nanotron", path).tokens.dtype == np.uint32
-    (tmp_path / "a.ds.metadata").write_text("gpt2\n40\n40 T")
-    WRITERS["nanotron"](tmp_path / "b", documents())
-    path = (tmp_path / "b.ds").rename(path)
-    assert opened("nanotron", path).tokens.dtype == np.uint16
-
-
 def cut(path: Path, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
 

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -233,50 +232,6 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     assert sum(ends) == len(own.train_documents["a"])
 
 
-def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path: Path) -> None:
-    """Documents behind a beginning token, or none; a token of the user's divides them again."""
-    own, folder = open_store(store), tmp_path / "shards"
-    folder.mkdir()
-    for name in own.names:
-        tokens = np.asarray(own.train[name]).copy()
-        tokens[tokens == END] = 270
-        WRITERS["llmc"](folder / f"{name}_train_0", [tokens])
-    data = f"llmc:{folder}/*_train_*"
-    told = (
-        "held out by position, as no document ends near there: a, b, c",
-        f"warning: no end-of-text ({END}) divides documents; --separator names another token: a",
-    )
-    found = opened(data, store, tmp_path, *told)
-    for name in own.names:
-        size = len(own.train[name])
-        assert len(found.validation[name]) == size - int(0.9 * size)
-        assert found.train_documents[name].tolist() == [int(0.9 * size)]
-    lines: list[str] = []
-    asked = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=270)
-    again = open_shards(data, None, asked, cache=tmp_path, progress=lines.append)
-    assert not any("by position" in line or "warning" in line for line in lines)
-    count = sum(len(getattr(again, f"{side}_documents")["a"]) for side in SIDES)
-    assert count >= len(own.train_documents["a"])
-    with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
-        open_shards(data, None, replace(asked, separator=280), cache=tmp_path, progress=print)
-
-
-SPLITS_OF = ("training", "eval"), ("train-0", "validation_small")
-
-
-@pytest.mark.parametrize(("train", "held_out"), SPLITS_OF)
-def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: Path) -> None:
-    folder, own = write_shards(store, tmp_path / "shards", "mds"), open_store(store)
-    for name in own.names:
-        (folder / name / "train").rename(folder / name / train)
-        (folder / name / "validation").rename(folder / name / held_out)
-    found = opened(f"mds:{folder}", store, tmp_path)
-    np.testing.assert_array_equal(
-        np.asarray(found.validation["a"]), np.asarray(own.validation["a"])
-    )
-    assert len(found.train["a"]) == len(own.train["a"])
-
-
 TWICE = [
     ("dolma", lambda f: named(f / "a/train/part-0.npy", "labels_mask_part-0.npy"), "no text of th"),
     ("nanotron", lambda f: named(f / "a/train/part-0.ds", "part-0_unshuffled.ds"), "no text of th"),
@@ -341,17 +296,6 @@ def test_no_shard_is_lost_or_doubled_in_silence(
     with pytest.raises(DataError, match=message) as error:
         opened(f"megatron:{folder}", store, tmp_path)
     assert "\n" not in str(error.value)
-
-
-def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
-    folder, own = write_shards(store, tmp_path / "shards", "litpkds"), open_store(store)
-    WRITERS["litpkds"](folder / "a/train/part-2", [np.empty(0, "<u2")])
-    line = "empty shards, left out: a: part-2.bin"
-    found = opened(f"litpkds:{folder}", store, tmp_path, line)
-    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
-    named(folder / "b/train/part-0.bin", "part-9.bin")
-    line = "warning: shards with the same content as another: "
-    opened(f"litpkds:{folder}", store, tmp_path, line)
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text(encoding="utf-8")

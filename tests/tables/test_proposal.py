@@ -136,16 +136,6 @@ def test_the_gaussian_process_tells_loss_intervals_and_gain() -> None:
     assert gain_over(model, EVEN, EVEN, region).probability == 0
 
 
-def test_the_optimum_keeps_caps() -> None:
-    weights, losses = planted(40, noise=0.05)
-    model, caps = fit_regression("law", weights, losses), np.array([0.4, 1.0, 0.25, 0.6])
-    mixture, _, _ = proposed(model, NAMES, region_of(weights), draws=600, caps=caps)
-    assert (np.array(mixture.weights) <= caps + 1e-9).all()
-    assert mixture.weights[0] == pytest.approx(0.4, abs=0.03), "the most useful is full"
-    assert mixture.free_weights is not None
-    assert mixture.free_weights[0] > 0.45
-
-
 def test_a_stretched_interval_decides_nothing() -> None:
     mixture = dataclasses.replace(NAMES, weights=(0.7, 0.1, 0.1, 0.1))
     draws = np.random.default_rng(0).dirichlet([40.0, 20.0, 20.0, 20.0], 400)
@@ -154,18 +144,3 @@ def test_a_stretched_interval_decides_nothing() -> None:
     assert found.hdi[0][0] <= 0.25
     assert found.hdi[0][1] >= 0.7
     assert found.verdicts()["a"] == "undecided"
-
-
-def test_without_doubt_of_its_own_a_regression_has_that_of_left_out_runs() -> None:
-    weights, losses = planted(60)
-    model, region = fit_regression("linear", weights, losses), region_of(weights)
-    assert proposed(model, NAMES, region, draws=500)[1].sure is None
-    told = []
-    for width in (0.01, 1.0):
-        known = dataclasses.replace(model, width=width)
-        told.append(gain_over(known, weights[losses.argmin()], EVEN, region).probability)
-    assert told[0] > 0.99 > told[1] > 0.5
-    flat = dataclasses.replace(model, width=1.0)
-    mixture, _, _ = proposed(flat, NAMES, region_of(weights[:3]), draws=500)
-    assert "fewer runs than domains" in mixture.notes[0]
-    assert any("No sure improvement" in note for note in mixture.notes)

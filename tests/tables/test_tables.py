@@ -79,20 +79,6 @@ def test_olmix_by_hand(key: str, tmp_path: Path) -> None:
         read_mixtures(tmp_path / "ratios.csv", ("code", "c"))
 
 
-def test_weights_and_losses_may_stand_in_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "swarm.csv"
-    path.write_text("name,web,law,code,exam,essay\nr,0.2,0.8,0,3,0.5\ns,0.5,0.3,0.2,2,0.1\n")
-    table = read_runs(path)
-    assert (table.domains, table.targets) == (("web", "law", "code"), ("exam", "essay"))
-    assert table.losses.tolist() == [[3, 0.5], [2, 0.1]]
-    path.write_text("index,train_web,train_law,metric/exam\nr,0.2,0.8,3\n")
-    table = read_runs(path)
-    assert (table.domains, table.targets) == (("web", "law"), ("exam",))
-    path.write_text("name,web,law\nr,0.2,0.9\n")
-    with pytest.raises(DataError, match="columns of weights, which sum to 1, and then columns of"):
-        read_runs(path)
-
-
 def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
     rounded = "index,train_a,train_b\n1,0.333,0.666\n2,0.5,0.5\n3,0.505,0.505\n"
     regmix(tmp_path, rounded, "index,a_val_loss\n1,1\n2,2\n3,3\n")

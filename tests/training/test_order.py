@@ -88,19 +88,6 @@ def rows_of(store: TokenStore, name: str) -> list[bytes]:
     return [row.tobytes() for row in rows]
 
 
-def test_sequences_are_their_domains_own(corpus: TokenStore) -> None:
-    dataset = MixtureDataset(corpus, tuple(WEIGHTS), LENGTH)
-    own = {name: set(rows_of(corpus, name)) for name in WEIGHTS}
-    counts = dict.fromkeys(WEIGHTS, 0)
-    for domain, n in sampler(50):
-        item, name = dataset[domain, n], dataset.names[domain]
-        assert torch.equal(item["input_ids"], item["labels"])
-        assert item["input_ids"].numpy().tobytes() in own[name]
-        assert n == counts[name], "the next of its domain"
-        counts[name] += 1
-    assert counts == {"birds": 200, "digits": 120, "greek": 60, "upper": 20}
-
-
 def test_nothing_comes_twice_within_an_epoch(corpus: TokenStore) -> None:
     dataset = MixtureDataset(corpus, ["birds"], LENGTH)
     count = len(dataset)

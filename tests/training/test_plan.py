@@ -82,16 +82,3 @@ def test_going_on(corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixt
     write_seal(checkpoint, {**found.belongs, "model": "target-1b"}, state)
     with pytest.raises(RunFolderError, match=r"Expected model target-1b, .* found LlamaConfig"):
         plan(corpus, resumed=tmp_path)
-
-
-def test_processes_share_a_batch(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    for batch, most, processes, expected in (
-        *((512, 8, 64, (8, 1)), (512, 8, 128, (4, 1))),
-        *((48, 10, 4, (6, 2)), (7, 4, 1, (1, 7))),
-    ):
-        monkeypatch.setenv("WORLD_SIZE", str(processes))
-        found = plan(corpus, target_batch_sequences=batch, device_batch_sequences=most)
-        assert (found.device_batch, found.accumulation) == expected
-    monkeypatch.setenv("WORLD_SIZE", "5")
-    with pytest.raises(ValueError, match="5 processes share equally, found 7"):
-        plan(corpus, target_batch_sequences=7)

@@ -19,10 +19,8 @@ from training_runs import (
     Runs,
     SignalAt,
     StopAt,
-    mixture_for,
     same_bits,
     tiny_config,
-    tiny_shape,
     train,
     weights_in,
 )
@@ -32,9 +30,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.training.checkpoints import read_seal, write_seal
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset
-from bydore_pyro.training.stages import Stages
-from bydore_pyro.training.training import train_target
-from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
+from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.terminal import Interrupted
 
 Key = tuple[int, int]
@@ -216,26 +212,6 @@ def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Whole, tmp_path
         with pytest.raises(RunFolderError, match=r"Expected a valid .*, found: Weights only load"):
             train(corpus, folder, resume=True)
         assert not ran.exists()
-
-
-def test_folders_that_cannot_be_used(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="Expected to read the text of a domain at most"):
-        train(corpus, tmp_path / "run", tokens="1B")
-    assert not (tmp_path / "run").exists(), "nothing was written"
-    with pytest.raises(RunFolderError, match="Expected a new output folder, found a run"):
-        train(corpus, whole.folder)
-    with pytest.raises(RunFolderError, match="Expected an unfinished training"):
-        train(corpus, tmp_path, resume=True)
-    (tmp_path / "out" / "model").mkdir(parents=True)
-    with pytest.raises(RunFolderError, match="new output folder, found model in"):
-        train(corpus, tmp_path / "out")
-
-
-def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
-    stages = Stages.constant(mixture_for(corpus))
-    config = tiny_config(learning_rate=1e30, max_gradient_norm=1e30, warmup_share=0.0)
-    with pytest.raises(NonFiniteError, match="Expected a finite"):
-        train_target(tiny_shape(), corpus, stages, config, tmp_path / "run")
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from bydore_pyro.utils.command_line import (
     require_utf8,
     with_subject,
 )
-from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.options import option
 
 
@@ -138,19 +136,6 @@ def test_errors_of_users_are_one_line_and_ours_are_not_hidden(
         raise AttributeError("a mistake of ours")
     with pytest.raises(SystemExit):
         fail("test", "message")
-
-
-def test_of_several_processes_each_tells_of_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with the input all see, and one says; a loss may turn NaN in one alone."""
-    monkeypatch.setenv("RANK", "1")
-    for error, lines in ((NonFiniteError("the loss is nan"), 1), (DataError("no text"), 0)):
-        monkeypatch.setattr(sys, "stdout", io.StringIO())
-        monkeypatch.setattr(sys, "stderr", io.StringIO())
-        monkeypatch.setattr(sys, "__stderr__", told := io.StringIO())
-        with pytest.raises(SystemExit, match="2"), one_line_errors("fit"):
-            raise error
-        sys.stdout.close()
-        assert told.getvalue().count("fit: error: ") == lines
 
 
 def test_what_is_seldom_changed_stands_in_a_file(

@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -125,17 +124,6 @@ def test_a_signal_ends_the_program_with_its_code(
 
 
 @pytest.mark.usefixtures("heard")
-def test_while_it_ends_a_second_one_changes_nothing() -> None:
-    with pytest.raises(Interrupted), ending_when_asked() as deaf:
-        try:
-            arrive(signal.SIGINT)
-        except Interrupted:
-            deaf()
-            arrive(signal.SIGTERM)
-            raise
-
-
-@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", CODES)
 def test_deferred_it_waits_for_the_end_of_a_step(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
@@ -166,27 +154,6 @@ def test_a_block_on_one_thread_leaves_the_others_as_they_were() -> None:
         assert one_thread()(torch.get_num_threads)() == 1
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("heard")
-def test_what_is_ignored_stays_ignored_and_other_threads_get_no_signals() -> None:
-    """`nohup`, and a program that a script starts in the background."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with one_line_errors("test"), deferred() as asked:
-        arrive(signal.SIGHUP)
-        assert not asked()
-    signal.signal(signal.SIGHUP, signal.default_int_handler)
-    found = []
-
-    def work() -> None:
-        with ending_when_asked() as deaf, deferred() as asked:
-            deaf()
-            found.append(asked())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found == [0]
 
 
 def test_a_forked_worker_ends_as_ever() -> None:
