@@ -152,12 +152,7 @@ def test_a_store_a_cap_and_other_mixtures(
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    arguments: list[str],
-    message: str,
-    folder: Path,
-    tmp_path: Path,
-    cache: Path,
-    run_here: Run,
+    arguments: list[str], message: str, folder: Path, tmp_path: Path, cache: Path, run_here: Run
 ) -> None:
     given = {"--data": str(folder), "--validation": "a", "--out": str(tmp_path / "run")}
     defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
@@ -177,11 +172,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_a_loss_that_turns_nan_leaves_what_came_before(
-    folder: Path,
-    tmp_path: Path,
-    cache: Path,
-    run_here: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = Proxy.step
 

@@ -98,10 +98,7 @@ def test_plants_in_smoke_size(
 
 
 def test_calibration_in_smoke_size(
-    tmp_path: Path,
-    smoke: Callable[..., dict],
-    draw: Callable[[str, Path], None],
-    run_here: Run,
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3")

@@ -35,7 +35,7 @@ LACKING = {
             "2026-11-22: of these runs only mixtures and tables were kept; docs/results.md has the "
             "command and the commit",
         ),
-    ),
+    )
 }
 SCRIPTS = sorted(p.stem for p in FIGURES.glob("*.py") if p.stem != "study_figure")
 

@@ -116,10 +116,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
     monkeypatch.setattr(RunCallback, "on_log", logged)
 
 
-@pytest.mark.parametrize(
-    ("command", "change"),
-    [("search", cut), ("train", rewrite)],
-)
+@pytest.mark.parametrize(("command", "change"), [("search", cut), ("train", rewrite)])
 def test_a_store_that_changes_amid_a_run_is_noticed(
     data: Path,
     tmp_path: Path,

@@ -12,14 +12,7 @@ from gaussian_evidence import matching_of
 from planted_forecasts import MADE, planted_forecast, question
 from trial_runs import trials_of
 
-from bydore_pyro.answer.answer import (
-    CHAINS,
-    Answer,
-    answer_of,
-    by_law,
-    candidate,
-    inference_data,
-)
+from bydore_pyro.answer.answer import CHAINS, Answer, answer_of, by_law, candidate, inference_data
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.outlook import outlook_of
 from bydore_pyro.answer.question import Question, RunLength

@@ -7,13 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from planted_forecasts import (
-    MADE,
-    UNIFORM,
-    planted_forecast,
-    question,
-    true_target_losses,
-)
+from planted_forecasts import MADE, UNIFORM, planted_forecast, question, true_target_losses
 from scipy.optimize import minimize
 
 from bydore_pyro.answer.best import Best, best_of

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bydore_pyro.answer.draws import (
-    interval_of_draws,
-    mixture_of_draws,
-    raised,
-    to_the_bounds,
-)
+from bydore_pyro.answer.draws import interval_of_draws, mixture_of_draws, raised, to_the_bounds
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture

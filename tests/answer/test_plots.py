@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from bydore_pyro.answer.plots import (
-    PALETTE,
-    domain_colours,
-    plot_rounds,
-    plot_weights,
-)
+from bydore_pyro.answer.plots import PALETTE, domain_colours, plot_rounds, plot_weights
 from bydore_pyro.mixture.mixture import Mixture
 
 

@@ -108,9 +108,7 @@ def test_what_is_done_is_kept_and_gone_on_with(
 
 
 def test_mistakes_are_one_line(
-    trained: tuple[Path, Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, _ = trained
     out = str(tmp_path / "scores.json")

@@ -12,14 +12,7 @@ import torch
 from gaussian_evidence import gaussian_evidence
 from pyro import poutine
 from pyro.distributions import Dirichlet, Normal
-from pyro.infer import (
-    ELBO,
-    SVI,
-    Importance,
-    Predictive,
-    Trace_ELBO,
-    TraceMeanField_ELBO,
-)
+from pyro.infer import ELBO, SVI, Importance, Predictive, Trace_ELBO, TraceMeanField_ELBO
 from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from pyro.infer.importance import vectorized_importance_weights
 from pyro.optim import ClippedAdam

@@ -56,10 +56,7 @@ def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
     [
         (TOKENS[0], "Expected tokens (M, K), actual (3,)"),
         (TOKENS[:, :2], "Expected tokens (..., 3), actual (6, 2)"),
-        (
-            changed(TOKENS, -0.1),
-            "Expected finite tokens >= 0, some in every run",
-        ),
+        (changed(TOKENS, -0.1), "Expected finite tokens >= 0, some in every run"),
         (changed(TOKENS, torch.nan), "Expected finite tokens >= 0"),
     ],
 )

@@ -15,12 +15,7 @@ from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.model import (
-    expected_evidence,
-    mixture_model,
-    paired_sites,
-    require_precision,
-)
+from bydore_pyro.core.model import expected_evidence, mixture_model, paired_sites, require_precision
 from bydore_pyro.core.network import FreeConcentrations
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)

@@ -15,12 +15,7 @@ from bydore_pyro.data.documents import (
     in_reading_order,
     split_of_file,
 )
-from bydore_pyro.data.environment import (
-    DISTRIBUTIONS,
-    KINDS,
-    _kind,
-    environment_sources,
-)
+from bydore_pyro.data.environment import DISTRIBUTIONS, KINDS, _kind, environment_sources
 
 
 @pytest.mark.parametrize(

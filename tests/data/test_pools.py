@@ -38,10 +38,7 @@ def store_of(**tokens: int) -> TokenStore:
         ({"a__b__x": 9, "a__c__y": 60, "a__z": 99, "d": 99}, {"a/*": ["a/b/x", "a/c/y"]}),
         ({"a__x": 9, "b__y": 9, "c": 80, "d": 70, "e": 90}, {"*": ["a/x", "b/y", "d"]}),
         # A pool takes in what has nobody else.
-        (
-            {"a__b__x": 40, "a__b__y": 40, "a__z": 9, "d": 99},
-            {"a/*": ["a/z", "a/b/x", "a/b/y"]},
-        ),
+        ({"a__b__x": 40, "a__b__y": 40, "a__z": 9, "d": 99}, {"a/*": ["a/z", "a/b/x", "a/b/y"]}),
         # A name that is no path stands nowhere in a tree.
         ({"x": 9, "y": 9, "z": 99}, {}),
     ],

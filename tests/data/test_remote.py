@@ -26,13 +26,7 @@ from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import prepare
-from bydore_pyro.data.remote import (
-    is_remote,
-    list_anew,
-    opened,
-    path_of,
-    readable_place,
-)
+from bydore_pyro.data.remote import is_remote, list_anew, opened, path_of, readable_place
 from bydore_pyro.data.rows import RowConfig, read_rows, read_text
 from bydore_pyro.data.sources import list_sources
 from bydore_pyro.data.store import TokenStore

@@ -14,14 +14,7 @@ from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import (
-    LISTS,
-    TREE,
-    ListedDomain,
-    files_below,
-    list_sources,
-    read_list,
-)
+from bydore_pyro.data.sources import LISTS, TREE, ListedDomain, files_below, list_sources, read_list
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
 

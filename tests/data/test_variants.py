@@ -97,14 +97,8 @@ def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path
     assert name_of_validation_file("birds") is None
     rows = [{"text": text} for text in QUESTIONS]
     for path, message in (
-        (
-            write_lines(tmp_path / "birds.jsonl", rows),
-            "not named like a domain of .*birds",
-        ),
-        (
-            write_lines(tmp_path / "none.jsonl", [{"text": ""}]),
-            "validation file, found none in",
-        ),
+        (write_lines(tmp_path / "birds.jsonl", rows), "not named like a domain of .*birds"),
+        (write_lines(tmp_path / "none.jsonl", [{"text": ""}]), "validation file, found none in"),
         (tmp_path / "lost.jsonl", "Expected a file, found none: "),
         (write_lines(tmp_path / "a.jsonl", [{"words": "x"}]), "a column 'text', found words"),
     ):

@@ -130,9 +130,7 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
     assert (part["score"], part["questions"]) == (100.0, 4)
 
 
-def test_tasks_that_were_scored_are_not_scored_again(
-    thirteen: tuple[Path, KnownAnswers],
-) -> None:
+def test_tasks_that_were_scored_are_not_scored_again(thirteen: tuple[Path, KnownAnswers]) -> None:
     tasks = ["hellaswag", "piqa", "copa"]
     config = EvaluationConfig(tasks=tasks, data_dir=str(thirteen[0]), num_fewshot=[0, 2])
     whole = evaluate_model(thirteen[1], character_tokenizer(), config)

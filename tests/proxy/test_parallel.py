@@ -140,19 +140,14 @@ def together(
     return folder, on_two_processes(work, folder)
 
 
-def test_all_processes_have_one_run_folder(
-    together: Together,
-) -> None:
+def test_all_processes_have_one_run_folder(together: Together) -> None:
     found = [(together[0] / f"found-{rank}").read_text() for rank in (0, 1)]
     assert found == ["runs/search-now-0 True", "runs/search-now-0 False"]
 
 
 @pytest.mark.parametrize("evidence", ["matching", "linear"])
 def test_two_processes_find_what_one_finds(
-    arguments: list[str],
-    together: Together,
-    tmp_path: Path,
-    evidence: str,
+    arguments: list[str], together: Together, tmp_path: Path, evidence: str
 ) -> None:
     main([*arguments, "--evidence", evidence, "--out", str(tmp_path / "one")])
     folders = (tmp_path / "one", together[0] / evidence)
@@ -177,9 +172,7 @@ def test_two_processes_find_what_one_finds(
 
 
 def test_two_processes_fit_what_one_fits(
-    fitted: list[str],
-    together: Together,
-    tmp_path: Path,
+    fitted: list[str], together: Together, tmp_path: Path
 ) -> None:
     main([*fitted, "--method", "doremi", "--out", str(tmp_path / "one")])
     folders = (tmp_path / "one", together[0] / "doremi")
@@ -188,9 +181,7 @@ def test_two_processes_fit_what_one_fits(
 
 
 def test_processes_save_together(
-    together: Together,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    together: Together, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
     folder, told = together

@@ -11,11 +11,7 @@ from matplotlib.figure import Figure
 from report_runs import NAMES, write_fit, write_json, write_matching, write_search
 
 from bydore_pyro.answer.plots import picture_label
-from bydore_pyro.report.figures import (
-    as_svg,
-    rounds_figure,
-    trajectory_figure,
-)
+from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.run import read_run
 
 

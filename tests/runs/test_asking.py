@@ -45,11 +45,7 @@ def test_it_answers_as_a_search_for_the_same_would(
     given = ["--at_least", "a=0.1", "--objective", "worst"]
     out = searched(store, tmp_path / "own", "--validation", *validation, *given)
     found = asked_of(
-        measured_run,
-        tmp_path,
-        GoalConfig(**goal),
-        validation=validation,
-        validation_sequences=32,
+        measured_run, tmp_path, GoalConfig(**goal), validation=validation, validation_sequences=32
     )
     own = Mixture.from_json(out / "mixture.json")
     assert found.answer.mixture.weights == pytest.approx(own.weights, abs=0.01)

@@ -12,13 +12,7 @@ from tiny import steps_spent
 from bydore_pyro.answer.steps import FIRST, LAW
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.domains import domains_of, load_domains
-from bydore_pyro.runs.methods import (
-    METHODS,
-    bydore_steps,
-    fit,
-    fit_bydore,
-    problem_of,
-)
+from bydore_pyro.runs.methods import METHODS, bydore_steps, fit, fit_bydore, problem_of
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 

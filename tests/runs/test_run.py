@@ -277,10 +277,7 @@ def edited(folder: Path, part: str, **fields: object) -> None:
 
 
 def test_a_run_with_edited_options_is_refused_by_the_field(
-    store: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     full = OSError(28, "No space left on device", str(out))

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from shard_writers import WRITERS, documents, opened
 
-from bydore_pyro.shards.readers import (
-    read_dolma,
-)
+from bydore_pyro.shards.readers import read_dolma
 from bydore_pyro.utils.errors import DataError
 
 

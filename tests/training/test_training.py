@@ -14,16 +14,7 @@ import numpy as np
 import pytest
 import torch
 from processes import on_two_processes
-from training_runs import (
-    WEIGHTS,
-    Runs,
-    SignalAt,
-    StopAt,
-    same_bits,
-    tiny_config,
-    train,
-    weights_in,
-)
+from training_runs import WEIGHTS, Runs, SignalAt, StopAt, same_bits, tiny_config, train, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore

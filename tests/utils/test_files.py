@@ -94,10 +94,7 @@ SAVED = {"data": "abc", "run": {"seed": 0, "domains": ["a", "b"]}, "versions": {
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        (
-            {**SAVED, "data": "abd"},
-            "Expected data abc, with which step was saved, found abd: ",
-        ),
+        ({**SAVED, "data": "abd"}, "Expected data abc, with which step was saved, found abd: "),
         ({**SAVED, "run": {"seed": 1, "domains": ["a", "b"]}}, r"Expected run\.seed 0, .* found 1"),
         ({**SAVED, "run": {"seed": 0}}, r"Expected run\.domains \['a', 'b'\], .* found nothing"),
         ({**SAVED, "more": True}, "Expected more nothing, .* found True"),
