@@ -182,7 +182,6 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
          "run within 2 epochs, found text for 0.750 of it"),
         (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
         (("--runs", "few"), "Expected at least 6 runs for law, found 2"),
-        (("--runs", "few", "--regmix_regression", "linear"), "runs as domains (3), found 2"),
         (("--runs", "flat"), "Expected runs that differ in loss, found 0 in all"),
     ],
 )  # fmt: skip

@@ -121,11 +121,8 @@ def test_shapes_dtypes_and_expand() -> None:
     ("shape", "rate", "message"),
     [
         (1e300, 1.0, r"shapes in \[1e-100, 1e\+12\], actual 1e\+300"),
-        (1e-300, 1.0, "shapes in .*, actual 1e-300"),
-        (math.inf, 1.0, "shapes in .*, actual inf"),
         (-1.0, 1.0, "concentration"),
         (1.0, 1e300, r"rates in \[1e-100, 1e\+100\], actual 1e\+300"),
-        (1.0, 1e-300, "rates in .*, actual 1e-300"),
         (1e6, 1e-10, r"means \(shape / rate\) in \[0, 1e\+12\], actual 1e\+16"),
     ],
 )
@@ -146,11 +143,8 @@ def test_bad_parameters_are_refused(shape: float, rate: float, message: str) -> 
     ("shape", "rate"),
     [
         (1e-100, 1e-100),
-        (1e-100, 1e100),
         (1e-10, 1.0),
         (1.0, 1e-12),
-        (1.0, 1e100),
-        (1e12, 1.0),
         (1e12, 1e100),
     ],
 )

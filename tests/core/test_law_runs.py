@@ -27,21 +27,14 @@ def changed(table: torch.Tensor, value: float) -> torch.Tensor:
     [
         ({"losses": changed(LOSSES, torch.nan)}, "Expected finite losses, actual 1 NaN"),
         ({"losses": LOSSES[:, 0]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (6,)"),
-        ({"losses": LOSSES[1:]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (5, 3)"),
-        ({"tokens": TOKENS[:0], "losses": LOSSES[:0]}, "two readings of runs or more, actual 0"),
         ({"tokens": TOKENS[:1], "losses": LOSSES[:1]}, "two readings of runs or more, actual 1"),
         ({"tokens": changed(TOKENS, -0.1)}, "Expected finite tokens >= 0, some in every run"),
-        ({"tokens": changed(TOKENS, torch.inf)}, "Expected finite tokens >= 0"),
         ({"tokens": 0 * TOKENS}, "some in every run, actual least 0, least sum 0"),
-        ({"transfer": CROSS[:2]}, "Expected finite transfer (T, K) = (3, 3), actual (2, 3)"),
-        ({"transfer": changed(CROSS, torch.nan)}, "Expected finite transfer (T, K) = (3, 3)"),
         ({"transfer": changed(CROSS, 0.0)}, "Expected c_tt > 0, actual 0 at target 1"),
         ({"losses": torch.cat([LOSSES[:, :2], torch.full((6, 1), 2.5)], 1)},
          "Expected losses that vary over the runs, actual target 2: all 2.5"),
         ({"own": [0, 1]}, "Expected 3 own domains in [-1, 2], actual [0, 1]"),
-        ({"own": [0, 1, 3]}, "Expected 3 own domains in [-1, 2], actual [0, 1, 3]"),
         ({"rho": 0.0}, "Expected rho in (0, 1], actual 0.0"),
-        ({"rho": 1.1}, "Expected rho in (0, 1], actual 1.1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
@@ -57,7 +50,6 @@ def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
         (TOKENS[0], "Expected tokens (M, K), actual (3,)"),
         (TOKENS[:, :2], "Expected tokens (..., 3), actual (6, 2)"),
         (changed(TOKENS, -0.1), "Expected finite tokens >= 0, some in every run"),
-        (changed(TOKENS, torch.nan), "Expected finite tokens >= 0"),
     ],
 )
 def test_what_is_no_mixture_is_not_predicted(tokens: torch.Tensor, message: str) -> None:

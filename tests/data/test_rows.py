@@ -78,10 +78,8 @@ def test_a_file_that_breaks_off_is_named(path: Path) -> None:
     ("line", "message"),
     [
         (b'{"text": "a"', "Expected a JSON object, found one that breaks at column 13 ("),
-        (b'["text"]', "Expected a column 'text', found list"),
         (b'{"body": "a", "n": 1}', "Expected a column 'text', found body, n"),
         (b'{"text": 3}', "Expected text in column 'text', found int"),
-        (b'{"text": null}', "Expected text in column 'text', found NoneType"),
         (b'{"text": "\xff"}', "Expected UTF-8, found other bytes"),
         (b'{"text": "\\ud800"}', "Expected text in column 'text', found half a character"),
         (b"[" * 100_000, "Expected a JSON object, found one that is nested too deeply"),
@@ -292,12 +290,10 @@ BINARY = bytes(range(256)) * 40
         (b'{"id": 1, "text": "a"}\n' * 3, "JSON"),
         (b'\xef\xbb\xbf [\n {"text": "a"}]', "JSON"),
         (b"PAR1" + BINARY, "Parquet"),
-        (b"\x93NUMPY\x01", "NumPy"),
         (gzip.compress(b"text", mtime=0), "gzip"),
         (lzma.compress(b"text"), "xz"),
         (b"\0\1\0\2" * 99, "binary"),
         (b"id,text,source\n1,a,b\n", "a table"),
-        (b"id\ttext\n1\ta\n", "a table"),
     ],
 )
 @pytest.mark.parametrize("name", ["a.txt", "part-0.json.bak"])

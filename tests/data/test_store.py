@@ -106,26 +106,19 @@ def forge(folder: Path, key: str, value: object) -> None:
         (lambda f: flip(f / "train" / "a.bin"), "other content in .*train/a.bin"),
         (lambda f: cut(f / "train" / "a.bin"), "bytes, found 8: .*a.bin"),
         (lambda f: (f / "validation" / "b.bin").unlink(), "an array, found .*b.bin: No such file"),
-        (lambda f: flip(f / "train" / "b.ends"), "other content in .*train/b.ends"),
-        (lambda f: cut(f / "train" / "b.ends"), "bytes, found 8: .*train/b.ends"),
         (
             lambda f: edit(f, format="bydore_pyro.tokens/1"),
             "found 'bydore_pyro.tokens/1' in .*index.json: prepare it again",
         ),
         (lambda f: flip(f / "tokenizer" / "tokenizer.json"), "the tokenizer that .*store was"),
-        (lambda f: shutil.rmtree(f / "tokenizer"), "store/tokenizer/tokenizer.json"),
         (
             lambda f: (f / INDEX).unlink(),
             "the index of a token store in .*, found a folder without",
         ),
         (lambda f: (f / INDEX).write_text("{"), "the index of a token store, found"),
-        (lambda f: (f / INDEX).write_text("[]"), "the index of a token store, found"),
-        (lambda f: edit(f, domains={}), "to match the hash in it"),
         (lambda f: (f / INDEX).write_text(f'{{"format": "{FORMAT}"}}'), "KeyError: 'tokenizer_"),
         (lambda f: edit(f, vocabulary=5), "to match the hash in it"),
         (lambda f: forge(f, "tokens", -10), "index.json: ValueError: train tokens of 'a' -10"),
-        (lambda f: forge(f, "independent_documents", "5"), "independent_documents of 'a' '5'"),
-        (lambda f: forge(f, "tokens", None), "ValueError: train tokens of 'a' None"),
     ],
 )
 def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message: str) -> None:

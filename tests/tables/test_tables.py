@@ -98,17 +98,12 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "losses", "message"),
     [
-        ("", LOSSES, "CSV file in UTF-8, found .*train_mixture_1m.csv: No columns"),
-        ("index,train_a\n", LOSSES, "Expected runs in .*train_mixture_1m.csv, found none"),
         (WEIGHTS.replace("index", "id"), LOSSES, "column run or .*mixture_1m.csv, found id, t"),
         (WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
          LOSSES, "columns of weights and losses .*mixture_1m.csv, found none"),
-        (WEIGHTS + "7,0.5,0.5,z\n", LOSSES, "run once in .*mixture_1m.csv, found '7' twice"),
         (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
-        (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in a row"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
         (WEIGHTS.replace("0.25", "nan"), LOSSES, "finite .*, run '7', column 'train_.*'nan'"),
-        (WEIGHTS, LOSSES.replace("5.5", "five"), "finite number .*found 'five'"),
         (WEIGHTS.replace("0.25", "-0.25"), LOSSES, "weights >= 0 .* run '7', column .*found -0.25"),
         (WEIGHTS.replace("0.75", "0.76001"), LOSSES, "sum to 1 in .*found 1.01001 in run '7': is"),
         (WEIGHTS.replace("x", "\udcff"), LOSSES, "CSV file in UTF-8, found .*train_mixture_1m"),
@@ -149,7 +144,6 @@ TABLE = RunsTable(
     ("wanted", "expected"),
     [
         (["code_1"], {"code_1": 1.0}),
-        (["a=b"], {"a=b": 1.0}),
         (["code_*"], {"code_1": 0.5, "code_2": 0.5}),
         (["exam:rc::x=2", "code_*=1"], {"exam:rc::x": 0.5, "code_1": 0.25, "code_2": 0.25}),
         (["code_*", "code_1=0", "code_2=2"], {"code_1": 0.25, "code_2": 0.75}),
@@ -166,8 +160,6 @@ def test_names_patterns_and_weights(wanted: list[str], expected: dict[str, float
     [
         ("essay", "Expected one of the targets .*, found 'essay'"),
         ("code_1=x", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=x'"),
-        ("code_1=-1", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=-1'"),
-        ("code_1=nan", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=nan'"),
         ("code_1=0", "Expected a metric with a weight > 0, found none"),
     ],
 )
