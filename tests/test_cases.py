@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import xarray
-from experiment_results import SCRIPTS
 from processes import Run
 from tiny import write_domains
 
@@ -55,7 +54,7 @@ def check_run(folder: Path, seed: int) -> None:
     assert posterior["domain"].values.tolist() == list(mixture.names)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [pytest.param("case1", marks=pytest.mark.slow), "case2"])
 def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     out = tmp_path / "run"
     arguments = ["--smoke", "--seed", "3", "--out", str(out), "--cache", str(cache)]

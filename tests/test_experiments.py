@@ -48,7 +48,9 @@ def test_help_lists_its_own_options_and_ten_more_at_most(
     assert listed("--help-all")[: len(found)] == found
 
 
-@pytest.mark.parametrize("script", VARIANTS)
+@pytest.mark.parametrize(
+    "script", ["probabilistic", pytest.param("scheduling", marks=pytest.mark.slow)]
+)
 def test_variants_in_smoke_size(
     script: str, tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
@@ -78,6 +80,7 @@ def test_variants_in_smoke_size(
     assert again.stdout == done.stdout
 
 
+@pytest.mark.slow
 def test_plants_in_smoke_size(
     tmp_path: Path,
     cache: Path,
@@ -97,6 +100,7 @@ def test_plants_in_smoke_size(
     draw("planted_mixtures", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_calibration_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
 ) -> None:

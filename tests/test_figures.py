@@ -56,7 +56,10 @@ def results(name: str) -> Any:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n == "posterior" else pytest.mark.slow) for n in SCRIPTS],
+)
 def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
     name: str, run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
