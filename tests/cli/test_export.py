@@ -14,7 +14,6 @@ from tiny import write_byte_tokenizer
 from bydore_pyro.cli.export import ExportOptions, FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
-from bydore_pyro.export.shares import document_shares, tokens_per_document
 from bydore_pyro.mixture.mixture import Mixture
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
@@ -69,27 +68,6 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
         assert to == "nanotron" or " 50" in told
     assert "warning" not in said
     assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
-
-
-@pytest.mark.filterwarnings("always")
-def test_documents_are_counted_by_the_run_or_the_store(
-    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own, said = exported(capsys, run, "--to", "datasets")
-    lengths = tokens_per_document(corpus.index, corpus.names)
-    wanted = document_shares(WEIGHTS, lengths)
-    given = json.loads(own)
-    assert given["interleave_datasets"]["probabilities"] == pytest.approx(
-        [wanted[name] for name in given["names"]], abs=1e-6
-    )
-    assert f"birds {lengths['birds']:.1f}" in said
-    file = run / "mixture.json"
-    assert exported(capsys, file, "--to", "datasets", "--data", corpus.folder)[0] == own
-    assert "give --data STORE, or --samples sequences" in refused(capsys, file, "--to", "datasets")
-    alone, _ = exported(capsys, file, "--to", "datasets", "--samples", "sequences")
-    assert json.loads(alone)["interleave_datasets"]["probabilities"] == [0.5, 0.3, 0.2]
-    _, said = exported(capsys, run, "--to", "doremi", "--data", corpus.folder)
-    assert "warning: data has no effect: doremi takes shares of tokens as they are" in said
 
 
 @pytest.mark.filterwarnings("always")

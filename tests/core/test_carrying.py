@@ -79,9 +79,3 @@ def test_where_nothing_is_kept_the_best_mixture_is_the_targets_own_shares_made_f
     far = 1e12 * SETTLING
     found = best_mixture(carried(draws, far), goal).weights
     torch.testing.assert_close(found, flat, atol=0.02, rtol=0)
-
-
-@pytest.mark.parametrize("length", [0.0, -1.0, float("nan"), float("inf")])
-def test_no_length(length: float) -> None:
-    with pytest.raises(ValueError, match="Expected length > 0, finite"):
-        carried(stationary(3, 2), length)

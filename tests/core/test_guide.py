@@ -59,29 +59,6 @@ def test_stock_objectives_give_the_evidence_of_an_exact_guide(
     assert found == pytest.approx(LOG_EVIDENCE, abs=error)
 
 
-def test_a_second_guide_of_one_name_goes_on_from_the_first() -> None:
-    """In one parameter store, as where a notebook's cell is run twice; then each trains its own."""
-    guides = [MixtureGuide(FreeConcentrations(3).double(), name="shares") for _ in range(2)]
-    runs = []
-    for guide in guides:
-        objective = Trace_ELBO(num_particles=8, vectorize_particles=True, max_plate_nesting=0)
-        runs.append(SVI(counts_model, guide, ClippedAdam({"lr": 0.1}), objective))
-    for _ in range(60):
-        runs[0].step(COUNTS)
-    first = guides[0].posterior(COUNTS).mean.detach()
-    torch.testing.assert_close(first, Dirichlet(1 + COUNTS).mean, atol=0.08, rtol=0)
-    torch.testing.assert_close(guides[1].posterior(COUNTS).mean.detach(), first)
-    runs[1].step(COUNTS)
-    second = guides[1].posterior(COUNTS).mean.detach()
-    assert not torch.equal(second, first)
-    torch.testing.assert_close(guides[0].posterior(COUNTS).mean.detach(), first)
-    runs[0].step(COUNTS)
-    torch.testing.assert_close(guides[1].posterior(COUNTS).mean.detach(), second)
-    other = MixtureGuide(FreeConcentrations(4), name="shares")
-    with pytest.raises(ValueError, match=r"of shape \(4,\), actual \(3,\).*clear_param_store"):
-        other.posterior()
-
-
 def two_sites(counts: Tensor = COUNTS) -> None:
     pyro.sample("x", Normal(0.0, 1.0))
     counts_model(counts)

@@ -11,7 +11,7 @@ from gaussian_evidence import exact_moments, gaussian_evidence
 from pyro.infer import MCMC, NUTS
 from torch import Tensor
 
-from bydore_pyro import InferenceConfig, infer
+from bydore_pyro import infer
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
@@ -110,21 +110,6 @@ def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: value.clone() for name, value in guide.state_dict().items()}
     assert not infer(guide, signals_of(3), linear, indefinite).settled
     assert all(torch.equal(value, before[name]) for name, value in guide.state_dict().items())
-
-
-def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
-    linear, precision = gaussian_evidence(3, 0.1)
-    before, stored = torch.get_rng_state(), set(pyro.get_param_store())
-    results = []
-    for seed in (0, 0, 1):
-        guide = free_guide(3)
-        config = InferenceConfig(steps=20, seed=seed, draws=2)
-        found = infer(guide, signals_of(3), linear, precision, config=config)
-        results.append((found.losses, guide.network.log_mean.detach()))
-    assert results[0][0] == results[1][0] != results[2][0]
-    assert torch.equal(results[0][1], results[1][1])
-    assert torch.equal(torch.get_rng_state(), before)
-    assert set(pyro.get_param_store()) == stored
 
 
 def test_a_fit_to_draws_repeats_itself_and_nothing_else_moves(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,52 +118,6 @@ def test_a_sample_holds_the_tokens_asked_for_and_tells_how_many_there_are(
     again = prepare(sampled(kinds, 200_000), tmp_path / "again", processes=2)
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "again")
     assert again.sha256 != prepare(sampled(kinds, 200_000, seed=1), tmp_path / "other").sha256
-
-
-def test_a_sample_that_is_broken_off_goes_on(
-    kinds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare(sampled(kinds, 200_000), tmp_path / "whole")
-    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 5_000)
-    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    sound, writes, told = Build._write, 0, []
-
-    def write(build: Build, *batch: object) -> None:
-        nonlocal writes
-        writes += 1
-        if writes % 11 == 0:
-            raise KeyboardInterrupt
-        sound(build, *batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Build, "_write", write)
-    for _ in range(30):
-        try:
-            prepare(sampled(kinds, 200_000), tmp_path / "out", progress=told.append)
-            break
-        except KeyboardInterrupt:
-            continue
-    assert sum("going on" in line for line in told) > 3
-    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
-
-
-def test_another_plan_leaves_the_first_alone(text: Path, tmp_path: Path) -> None:
-    """Until one of them is whole: other options that were given by mistake cost no work."""
-    broken = pytest.MonkeyPatch()
-
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    other = CorpusConfig(data_seed=1, domain_megabytes=0)
-    broken.setattr(Build, "_write", full_disk)
-    for plan in (small_plan(text), small_plan(text, other)):
-        with pytest.raises(OSError, match="No space left"):
-            prepare(plan, tmp_path / "out")
-    broken.undo()
-    begun = sorted(path.name for path in building_place(tmp_path / "out").iterdir())
-    assert begun == sorted([small_plan(text).key, small_plan(text, other).key])
-    prepare(small_plan(text), tmp_path / "out")
-    assert not building_place(tmp_path / "out").exists()
 
 
 def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:

@@ -54,15 +54,6 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_every_format_gives_the_same_rows(path: Path) -> None:
-    assert is_row_file(path)
-    assert list(read_rows(path, RowConfig())) == [Row(i + 1, r["text"]) for i, r in enumerate(ROWS)]
-    domains = [row.domain for row in read_rows(path, RowConfig(domain_column="meta.set"))]
-    assert domains == ["law", "web"] * 150
-    with pytest.raises(DataError, match="Expected a file, found none: "):
-        list(read_rows(path.with_name("none.jsonl"), RowConfig()))
-
-
 def test_a_file_that_breaks_off_is_named(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: int(0.6 * len(whole))])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -267,12 +266,3 @@ def test_code_beside_a_model_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a model's folder .*contains custom code"):
         load_model(folder)
     assert not marker.exists()
-
-
-def test_what_an_evaluation_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ({"limit": 0}, {"num_fewshot": [-1]}, {"tasks": ["helaswag"]}):
-        with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} "):
-            EvaluationConfig(**wrong)
-    monkeypatch.setitem(sys.modules, "lm_eval.models.huggingface", None)
-    with pytest.raises(DataError, match=r"package lm-eval, .*pip install 'bydore-pyro\[evalu"):
-        scores_of(KnownAnswers([]), tmp_path, "piqa")

@@ -104,17 +104,6 @@ def test_rounds_are_due_at_every_doubling() -> None:
     assert [step for step in range(1, 50) if live.due(step)] == [3, 6, 12, 24, 48]
 
 
-def test_measuring_leaves_the_model_as_it_was() -> None:
-    live, model = live_of(), Bigram(24, 0)
-    model.train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    live.measure(model, 5)
-    assert model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
-    for name, value in model.state_dict().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
-
-
 def test_an_old_round_counts_as_far_as_the_newest_agrees() -> None:
     """The target changes between two rounds: what is found is what the newest alone finds."""
     live, fresh, model = live_of(), live_of(), Bigram(24, 0)

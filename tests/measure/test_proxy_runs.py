@@ -25,7 +25,6 @@ from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
-from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 
 def planned(name: str, **more: object) -> PlannedRun:
@@ -144,31 +143,3 @@ def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Prob
         assert [run.losses for run in again] == [first.losses, second.losses]
         refused = list(problem.runs.glob("refused-*"))
         assert len(refused) == number + 1, "kept, to be looked at"
-
-
-def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
-    def broken(seed: int) -> Bigram:
-        model = Bigram(corpus.vocabulary)
-        with torch.no_grad():
-            model.table.fill_(float("nan"))
-        return model
-
-    problem = make_problem(corpus, tmp_path, build=broken)
-    with pytest.raises(NonFiniteError, match="training loss is nan"):
-        train_runs(problem, [planned("birds")], "x")
-    assert not list(tmp_path.iterdir())
-
-    def broken_elsewhere(seed: int) -> Bigram:
-        model = Bigram(corpus.vocabulary)
-        with torch.no_grad():
-            model.table[torch.tensor(np.asarray(corpus.validation["greek"][:64], int))] = float(
-                "nan"
-            )
-        return model
-
-    problem = make_problem(corpus, tmp_path, build=broken_elsewhere, target={"greek": 1.0})
-    with pytest.raises(NonFiniteError, match="held-out text of 'greek' is nan"):
-        train_runs(problem, [planned("digits")], "x")
-    long = make_problem(corpus, tmp_path, sequence_length=10**6)
-    with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
-        held_out_sequences(long, "birds", 1)

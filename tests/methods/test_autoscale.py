@@ -125,19 +125,6 @@ def test_the_optimum_meets_its_conditions_and_is_that_of_scipy() -> None:
     assert compared > 20
 
 
-def test_extrapolation_by_hand() -> None:
-    first, second = np.array([10.0, 20.0, 30.0]), np.array([40.0, 60.0, 20.0])
-    third, fourth = np.array([160.0, 180.0, 40 / 3]), np.array([640.0, 540.0, 80 / 9])
-    for counts in (second, third, fourth):
-        np.testing.assert_allclose(extrapolate(first, second, counts.sum()), counts / counts.sum())
-    between = extrapolate(first, second, 500)
-    factor = np.log(500 * between / second) / np.log(second / first)
-    np.testing.assert_allclose(factor, factor[0])
-    assert 1 < factor[0] < 2
-    far = extrapolate(np.array([1.0, 2.0, 3.0]), np.array([4.0, 4.0, 3.0]), 1e300)
-    np.testing.assert_allclose(far, [1, 0, 0], atol=1e-12)
-
-
 def test_extrapolation_of_the_authors_figures() -> None:
     """Their notebook: 0.3 and 1.2 billion tokens, and what it finds for 5 and 412 billion."""
     first = np.array([1.55818971, 0.2, 1.1645966, 1.42333261, 1.49550525, 0.68184781, 0.47652801])

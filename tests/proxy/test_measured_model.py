@@ -39,15 +39,6 @@ def test_losses_equal_those_of_transformers(tiny: torch.nn.Module, batch: torch.
     )
 
 
-def test_other_parameters_are_used_and_put_away(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
-    measured = MeasuredModel(tiny)
-    before = {n: p.detach().clone() for n, p in tiny.named_parameters()}
-    own = measured.losses(batch, "test")
-    other = measured.losses(batch, "test", {n: 1.1 * p for n, p in measured.parameters.items()})
-    assert not torch.allclose(own, other)
-    assert all(torch.equal(p, before[n]) for n, p in tiny.named_parameters())
-
-
 def test_gradient_is_the_derivative_of_the_mean_loss(batch: torch.Tensor) -> None:
     model = Bigram(50).double()
     measured = MeasuredModel(model)

@@ -85,15 +85,3 @@ def test_names_are_the_texts_and_titles_of_a_picture() -> None:
     assert [text for text in texts if text in names] == list(names)
     marked = [group for group in tree.iter("g") if group.find("title") is not None]
     assert all(group.find(".//use") is not None for group in marked), "what the mouse meets"
-
-
-def test_pictures_of_a_page_are_the_same_again_and_share_no_id() -> None:
-    one, again, other = (as_svg(picture("a"), salt) for salt in ("1", "1", "2"))
-    assert one == again
-    ids = [
-        [each.get("id") for each in ElementTree.fromstring(text).iter() if each.get("id")]
-        for text in (one, other)
-    ]
-    assert len({*ids[0], *ids[1]}) == len(ids[0]) + len(ids[1]) > 2
-    for unwanted in ("metadata", "xmlns", "font-family", "0.123456"):
-        assert unwanted not in one

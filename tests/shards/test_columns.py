@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
-from shard_writers import documents, opened, rows_of, write_datasets, write_levanter
+from shard_writers import documents, opened, rows_of, write_levanter
 
 from bydore_pyro.utils.errors import DataError
 
@@ -151,17 +151,3 @@ def test_padding_of_rows_is_told_by_their_columns(tmp_path: Path) -> None:
             expected = [11, 12, 7, 13, 7, 14, 15, 16, 17, 18, 7]
             assert np.asarray(shard.tokens).tolist() == expected
             assert shard.ends.tolist() == [3, 5, 11]
-
-
-def test_what_was_saved_together_is_read_together(tmp_path: Path) -> None:
-    path = write_datasets(tmp_path / "a", documents())
-    state = path.with_name("state.json")
-    stale = path.with_name("data-00000-of-00002.arrow")
-    shutil.copy(path, stale)
-    with pytest.raises(DataError, match=r"that .*state.json names, found also data-00000-of-0"):
-        opened("datasets", stale)
-    content = json.loads(state.read_text())
-    content["_data_files"].append({"filename": "data-00001.arrow"})
-    state.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"that .*state.json names, found no data-00001.arrow"):
-        opened("datasets", path)

@@ -46,15 +46,6 @@ def test_runs_of_separators_and_pads_are_no_documents(
     assert documents([3, 3, 3]) == []
 
 
-def test_documents_that_are_told_are_left_out_where_they_are_padding() -> None:
-    assert documents([5, 7, 6, 6, 7], [2, 5]) == [[5, 7], [6, 6, 7]]
-    assert documents([5, 7, 7, 7, 6, 7], [2, 3, 4, 6]) == [[5, 7], [6, 7]]
-    assert documents([7, 5, 6], [1, 3]) == [[7], [5, 6]]
-    assert documents([5, 7, 3, 3, 6, 7], [4, 6]) == [[5, 7], [6, 7]]
-    assert documents([3, 3, 6, 7], [2, 4]) == [[6, 7]]
-    assert documents([5, 9, 6], [1, 3]) == [[5], [9, 6]], "a document of one token"
-
-
 def test_what_is_declared_is_compared() -> None:
     for given, message in (
         (

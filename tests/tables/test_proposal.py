@@ -24,7 +24,7 @@ from bydore_pyro.tables.proposal import (
     with_intervals,
 )
 from bydore_pyro.tables.record import Distance, Gain
-from bydore_pyro.tables.regression import REACH, fit_regression
+from bydore_pyro.tables.regression import fit_regression
 
 PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
 EVEN = np.full(4, 0.25)
@@ -96,24 +96,6 @@ def test_nothing_far_from_every_run_is_proposed_or_sure(kind: Any) -> None:
     vertex = gain_over(model, np.eye(22)[21], prior, region)
     assert isinstance(vertex, Gain)
     assert (vertex.sure, vertex.probability) == (False, None)
-
-
-def test_what_no_run_shows_is_not_sure() -> None:
-    """A log-linear law that falls beyond all runs, and one that ranks no left-out run."""
-    weights, losses = planted(60, noise=0.05)
-    region, best = region_of(weights), weights[losses.argmin()]
-    model = fit_regression("gaussian_process", weights, losses)
-    assert gain_over(model, best, EVEN, region).sure is True
-    assert gain_over(dataclasses.replace(model, rank=49.0), best, EVEN, region).sure is False
-    whole = model.predict(best[None])[0] + REACH * model.deviation(best[None])[0]
-    for least, below in ((whole - 0.01, False), (whole + 0.01, True)):
-        known = dataclasses.replace(model, least=least, rank=90.0)
-        assert beyond(known, best) == below
-        assert gain_over(known, best, EVEN, region).sure != below
-    low = dataclasses.replace(model, least=9.0, rank=20.0)
-    notes = " ".join(proposed(low, NAMES, region, draws=500)[0].notes)
-    assert "no run shows that" in notes
-    assert "hardly ranked" in notes
 
 
 def test_the_gaussian_process_tells_loss_intervals_and_gain() -> None:

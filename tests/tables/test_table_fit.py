@@ -31,17 +31,6 @@ def table_of(runs: int) -> RunsTable:
     )
 
 
-def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
-    config = RegressionConfig(regmix_draws=500)
-    linear = RegressionConfig(regmix_draws=500, regmix_regression="linear")
-    with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3"):
-        fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, linear)
-    with pytest.raises(DataError, match=r"at least 6 runs for law, found 5"):
-        fit_table_of_runs(table_of(5), {"t": 1.0}, PRIOR, config)
-    with pytest.raises(DataError, match=r"nowhere\.csv"):
-        fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, config, predict=Path("nowhere.csv"))
-
-
 def test_what_smaller_runs_say_of_domains_ranks_better_than_four_runs_alone() -> None:
     small = table_of(60)
     worth = worth_of(small.weights, small.losses, [-1])

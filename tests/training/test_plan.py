@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.training.checkpoints import write_seal
 from bydore_pyro.training.order import MixtureState, begin
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.errors import RunFolderError
 
 
 def plan(store: TokenStore, **rest: Any) -> TrainingPlan:
@@ -53,18 +51,6 @@ def test_refused(corpus: TokenStore, options: dict[str, Any], message: str) -> N
     with pytest.raises(ValueError, match=message) as caught:
         plan(corpus, **options)
     assert "\n" not in str(caught.value)
-
-
-def test_mixture_and_text_go_together(corpus: TokenStore) -> None:
-    own = mixture_for(corpus)
-    other = Stages.constant(dataclasses.replace(own, tokenizer="f" * 64))
-    with pytest.raises(DataError, match=r"found weights for another .* --other_tokenizer accepts"):
-        plan(corpus, stages=other)
-    with pytest.warns(UserWarning, match="tokens of another tokenizer"):
-        plan(corpus, stages=other, other_tokenizer=True)
-    missing = Mixture(names=("birds", "law"), weights=(0.5, 0.5))
-    with pytest.raises(DataError, match=r"Expected domains of the data \(.*\), found 'law'"):
-        plan(corpus, stages=Stages(ends=(0.5, 1.0), mixtures=(own, missing)))
 
 
 def test_going_on(corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

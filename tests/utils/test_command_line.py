@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from dataclasses import dataclass
@@ -47,21 +46,6 @@ class BothOptions:
 
     part: PartConfig
     other: OtherConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeededConfig:
-    """What is needed."""
-
-    to_file: str = option(dataclasses.MISSING, "A file.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeededOptions:
-    """All."""
-
-    part: PartConfig
-    needed: NeededConfig
 
 
 def parse(*arguments: str) -> BothOptions:
@@ -165,24 +149,6 @@ def test_what_a_command_is_about_stands_first() -> None:
     for wrong in ([], [""], ["--to", "x"]):
         with pytest.raises(ValueError, match="Expected RUN, found"):
             with_subject(wrong, "RUN")
-
-
-def test_the_help_shows_what_a_user_gets(capsys: pytest.CaptureFixture[str]) -> None:
-    def told(kind: type, *arguments: str, **defaults: object) -> str:
-        with pytest.raises(SystemExit):
-            parse_options(arguments, "test", "About.", kind, defaults, common=["rate"])
-        return capsys.readouterr().out
-
-    short = told(NeededOptions, "--help")
-    assert short.startswith("usage: test --to_file TO_FILE [options]\n\nAbout.\n\noptions:\n")
-    assert re.search(r"--rate N +A rate. \(default: 4\)\n", short)
-    full = told(BothOptions, "--help-all", parts=["a", "50%"], rate=2e-5)
-    for line in (
-        *("--rate N A rate. (default: 2e-05)", "A part:", "--smoke Quick."),
-        *("--no_shiny Turn off: Shine.", "Parts. (default: a 50%)"),
-    ):
-        assert re.search(re.escape(line).replace(r"\ ", r"\s+") + "\n", full), line
-    assert "Parts. Default: none.\n" in told(BothOptions, "--help-all")
 
 
 def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,13 +60,6 @@ def test_json_and_yaml_name_nothing_twice() -> None:
     assert unique_keys([("a", 1)]) == {"a": 1}
 
 
-def test_aliases_of_yaml_are_read_once() -> None:
-    """Ten levels of ten aliases each would be ten thousand million nodes."""
-    levels = ["a0: &a0 [1, 2]"]
-    levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 11)]
-    assert yaml_or_json("\n".join(levels))["a0"] == [1, 2]
-
-
 def test_names_of_other_bytes_become_text() -> None:
     assert readable(os.fsdecode(b"caf\xe9/\xc3\xa9.txt")) == "caf\\xe9/é.txt"
 
