@@ -70,7 +70,7 @@ def test_sampler_and_density_agree() -> None:
     """Pyro's goodness of fit, over one and two dimensions."""
     torch.manual_seed(0)
     pair = GammaDirichlet(torch.tensor([3.0, 5.0]).double(), torch.tensor([1.5, 1.0]).double())
-    w = pair.sample((10_000,))
+    w = pair.sample((4000,))
     # The logit has a density that is bounded, which the test's equal bins ask for.
     logit = (w[:, 0] / w[:, 1]).log()
     density = (pair.log_prob(w) + w.log().sum(-1)).exp()
@@ -79,7 +79,7 @@ def test_sampler_and_density_agree() -> None:
     wrong_density = (wrong.log_prob(w) + w.log().sum(-1)).exp()
     assert auto_goodness_of_fit(logit, wrong_density) < 1e-6  # the test has power
     triple = GammaDirichlet(2 * A[1:] + 2, B[1:])
-    w = triple.sample((4000,))
+    w = triple.sample((2000,))
     logits = (w[:, :2] / w[:, 2:]).log()
     density = (triple.log_prob(w) + w.log().sum(-1)).exp()
     assert auto_goodness_of_fit(logits, density) > 1e-3
