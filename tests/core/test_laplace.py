@@ -72,21 +72,6 @@ def test_a_target_that_is_no_domain_learns_from_which_it_does() -> None:
     assert set(worth.argsort(descending=True)[:2].tolist()) == {0, 2}
 
 
-@pytest.mark.parametrize("free", [True, False])
-def test_derivatives_are_those_of_the_losses(free: bool) -> None:
-    tokens, losses, cross = planted(3, 4)
-    law = fit_law(tokens, losses, cross, free=free)
-    modes = law.fitted.modes[:1]
-
-    def predicted(modes: Tensor) -> Tensor:
-        return laplace._linearised(law.runs, law.openness[:1], modes)[0][0]
-
-    expected = torch.autograd.functional.jacobian(predicted, modes)[:, :, 0]  # (T, R, T, P)
-    found = laplace._linearised(law.runs, law.openness[:1], modes)[1][0]
-    for t in range(3):
-        torch.testing.assert_close(found[t], expected[t, :, t])
-
-
 def test_it_agrees_with_the_pyro_model_given_what_targets_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -20,7 +20,6 @@ from bydore_pyro.core.network import FreeConcentrations
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 LEVEL, FIRST_ORDER = torch.full((4,), 2.0), torch.tensor([0.03, -0.01, 0.0, 0.02])
-SECOND_ORDER = (LEVEL, FIRST_ORDER, 1.0, torch.eye(4))
 BETA = torch.tensor([1.5, 0.8, 1.0, 2.0])
 H, PRECISION = gaussian_evidence(4, 0.2, alike=1)
 
@@ -109,28 +108,6 @@ def test_the_weights_are_found_whatever_their_name() -> None:
     named = MixtureGuide(FreeConcentrations(4), name="shares")
     (q, _), _ = paired_sites(shares_model, named, LEVEL, FIRST_ORDER)
     assert torch.equal(q.mean, named.posterior(LEVEL).mean)
-
-
-def test_a_guide_that_does_not_match_is_refused() -> None:
-    def no_simplex(*_: object) -> None:
-        pyro.sample("x", Normal(0.0, 1.0))
-
-    def two_simplexes(*_: object) -> None:
-        pyro.sample("one", Dirichlet(BETA))
-        pyro.sample("two", Dirichlet(BETA))
-
-    network = FreeConcentrations(4)
-    for guide, actual in ((no_simplex, r"\[\]"), (two_simplexes, r"\['one', 'two'\]")):
-        with pytest.raises(ValueError, match=f"one sample site on the simplex, actual {actual}"):
-            paired_sites(guide, guide, LEVEL, FIRST_ORDER)
-    weights, both, mix = r"\['weights'\]", r"\['weights', 'scale'\]", r"\['mix'\]"
-    for guide, given, expected, actual in (
-        (MixtureGuide(network), SECOND_ORDER, weights, both),
-        (MixtureGuide(network, scale=True), SECOND_ORDER[:3], both, weights),
-        (MixtureGuide(network, name="mix"), SECOND_ORDER[:3], mix, weights),
-    ):
-        with pytest.raises(ValueError, match=f"latent sites {expected}, actual {actual}"):
-            paired_sites(mixture_model, guide, *given)
 
 
 def test_a_model_of_more_than_priors_is_refused() -> None:

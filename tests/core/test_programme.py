@@ -79,19 +79,3 @@ def test_its_losses_are_the_laws() -> None:
             found = Programme(draws, goal).losses(weights)
             given = (length, made_of(kind), effective)
             torch.testing.assert_close(found[0], losses_of(draws, weights, *given)[:, 0])
-
-
-@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
-@pytest.mark.parametrize("free", [False, True])
-def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) -> None:
-    """And one that is the same in all draws is that of every draw."""
-    baseline = BASELINE if objective == "none_worse" else None
-    draws, points = some_draws(free), torch.tensor([[0.2, 0.5, 0.3]]).double()
-    eye = torch.eye(3)
-    given: dict[str, Any] = {"objective": objective, "baseline": baseline, "tolerance": 1.0}
-    found = []
-    for made in (None, eye, eye.expand(4, -1, -1)):
-        own = Programme(draws, Goal(composition=made, **given)).derivatives(points, 0.1)
-        found.append((own[0], own[1].product(eye.double()[None])))
-    for other in found[1:]:
-        torch.testing.assert_close(other, found[0])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from pathlib import PurePosixPath
-
-import pytest
 
 from bydore_pyro.data.documents import (
     FEWEST_HELD_OUT,
@@ -15,23 +12,7 @@ from bydore_pyro.data.documents import (
     in_reading_order,
     split_of_file,
 )
-from bydore_pyro.data.environment import DISTRIBUTIONS, KINDS, _kind, environment_sources
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("numpy/linalg/tests/test_linalg.py", "python_tests"),
-        ("stdlib/test_thing.py", "python_tests"),
-        ("torch/include/ATen/Tensor.h", "c_headers"),
-        ("tqdm-4.dist-info/METADATA", "readmes"),
-        ("torch-2.dist-info/licenses/third_party/x/COPYING.txt", "licences"),
-        ("torch/lib/libtorch.so", None),
-        ("yaml/license_checks.py", "python"),
-    ],
-)
-def test_kinds(name: str, kind: str | None) -> None:
-    assert _kind(PurePosixPath(name)) == kind
+from bydore_pyro.data.environment import DISTRIBUTIONS, KINDS, environment_sources
 
 
 def test_the_list_is_what_the_main_job_installs() -> None:

@@ -215,22 +215,6 @@ def test_files_that_are_no_data(tmp_path: Path, text: str, where: str) -> None:
         scores_of(KnownAnswers([]), tmp_path, "piqa")
 
 
-def test_missing_data_is_told(tmp_path: Path) -> None:
-    """A folder, a split, examples, and, as tests have no network, the hub."""
-    model = KnownAnswers([])
-    for data in (None, tmp_path):
-        with pytest.raises(DataError, match=r"folder .*/race .--data_dir DATA., or --hub, found"):
-            scores_of(model, data, "race")
-    write_benchmark(tmp_path, "piqa", examples=False)
-    with pytest.raises(DataError, match=r"data of piqa .*No such file.*/piqa/train$"):
-        scores_of(model, tmp_path, "piqa", num_fewshot=[0, 1])
-    write_split(tmp_path, "piqa", "train", questions_of("piqa", 5))
-    with pytest.raises(DataError, match=r"data of piqa .*Sample larger than population"):
-        scores_of(model, tmp_path, "piqa", num_fewshot=[0, 5])
-    with pytest.raises(DataError, match=r"data of sciq .*, found .*allenai/sciq"):
-        scores_of(model, tmp_path, "piqa", "sciq", hub=True)
-
-
 def test_folders_that_are_no_models(tmp_path: Path) -> None:
     """Weights that miss a part or are NaN, too few tokens, a cut file, and pickles."""
     (tmp_path / "empty").mkdir()

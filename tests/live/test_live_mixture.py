@@ -99,11 +99,6 @@ def test_weights_stay_where_the_domains_explain_next_to_nothing(
     np.testing.assert_array_equal(found.weights, np.full(4, 0.25))
 
 
-def test_rounds_are_due_at_every_doubling() -> None:
-    live = live_of(first=3)
-    assert [step for step in range(1, 50) if live.due(step)] == [3, 6, 12, 24, 48]
-
-
 def test_an_old_round_counts_as_far_as_the_newest_agrees() -> None:
     """The target changes between two rounds: what is found is what the newest alone finds."""
     live, fresh, model = live_of(), live_of(), Bigram(24, 0)

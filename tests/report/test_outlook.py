@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from pydantic import TypeAdapter
-from report_runs import HOSTILE, NAMES, outlook_of
+from report_runs import NAMES, outlook_of
 
 from bydore_pyro.answer.outlook import Outlook
-from bydore_pyro.report.figures import as_svg
 from bydore_pyro.report.outlook import (
     COLUMNS,
     JUDGED,
@@ -125,14 +123,3 @@ def test_the_frontier_has_a_panel_for_each_pair(targets: tuple[str, ...]) -> Non
     for axes in figure.axes:
         assert axes.yaxis.label.get_window_extent().height < figure.bbox.height
     assert frontier_figure(planted(targets=("law",))) is None
-
-
-def test_pictures_of_hostile_names_are_sound() -> None:
-    for figure in (
-        curves_figure(planted(names=HOSTILE)),
-        frontier_figure(planted(targets=HOSTILE[:3], names=HOSTILE)),
-    ):
-        assert isinstance(figure, Figure)
-        text = as_svg(figure, "x")
-        assert "<script" not in text
-        assert "\u202e" not in text

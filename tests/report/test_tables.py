@@ -100,7 +100,7 @@ def test_losses_and_costs(record: RunRecord) -> None:
     assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
 
 
-def test_commands_are_quoted_and_whole(record: RunRecord, store: Path) -> None:
+def test_commands_are_quoted_and_whole(record: RunRecord) -> None:
     words = [shlex.split(line) for _, line in commands(record)]
     assert [line[1] for line in words] == ["export", "prepare", "train", "evaluate", "search"]
     assert words[0][:3] == ["bydore", "export", str(record.path)]
@@ -111,17 +111,6 @@ def test_commands_are_quoted_and_whole(record: RunRecord, store: Path) -> None:
     given = ["--config", f"{record.path}/config.json", "--seeds", "5", "--out", "SEEDS"]
     assert words[4][2:] == given
     assert commands(RunRecord(path=record.path, label="")) == []
-
-    def lines(**config: object) -> list[list[str]]:
-        changed = dataclasses.replace(record, config=config)
-        return [shlex.split(line) for _, line in commands(changed)]
-
-    of_shards = lines(run={"data": "dolma:a b"}, tokenizer={"tokenizer": "c d"})
-    assert of_shards[1][5:8] == ["dolma:a b", "--tokenizer", "c d"]
-    of_store = lines(run={"data": str(store), "target_tokens": 5e9})
-    assert of_store[1][5:10:2] == [str(store), "models/target-60m", "5000000000"]
-    of_rows = lines(run={"data": "rows"}, rows={"text_column": "text", "domain_column": "a b"})
-    assert of_rows[1][3:6] == ["rows", "--domain_column", "a b"]
 
 
 def test_several_targets_are_told_apart() -> None:

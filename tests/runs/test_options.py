@@ -108,10 +108,3 @@ def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None
     named = ["--resume", str(tmp_path / "run")]
     again, resume = options_or_resumed(named, "search", "", SearchOptions)
     assert (again, resume) == (before, tmp_path / "run")
-
-
-def test_the_environments_text_alone_has_a_default_target() -> None:
-    assert RunConfig().validation_shares() == {"docstrings": 1.0}
-    assert RunConfig(validation=["law=2"]).validation_shares() == {"law": 2.0}
-    with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
-        RunConfig(data="text").validation_shares()
