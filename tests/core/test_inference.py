@@ -71,6 +71,7 @@ def test_a_loss_has_settled_when_it_no_longer_falls() -> None:
     assert has_settled(noisy(torch.cat([50 * torch.ones(50), flat])), 50, 0.1)
 
 
+@pytest.mark.slow
 def test_three_domains_have_the_moments_of_integration() -> None:
     linear, precision = gaussian_evidence(3, 0.05, seed=2)
     guide = free_guide(3)

@@ -155,6 +155,7 @@ def test_a_rounds_sequences_follow_from_its_share(
     assert sequences_of_round(budget, domains) == expected
 
 
+@pytest.mark.slow
 def test_two_processes_measure_what_one_measures(
     corpus: TokenStore, whole: tuple[Any, ...], tmp_path: Path
 ) -> None:

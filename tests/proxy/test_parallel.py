@@ -140,11 +140,13 @@ def together(
     return folder, on_two_processes(work, folder)
 
 
+@pytest.mark.slow
 def test_all_processes_have_one_run_folder(together: Together) -> None:
     found = [(together[0] / f"found-{rank}").read_text() for rank in (0, 1)]
     assert found == ["runs/search-now-0 True", "runs/search-now-0 False"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["matching", "linear"])
 def test_two_processes_find_what_one_finds(
     arguments: list[str], together: Together, tmp_path: Path, evidence: str
@@ -171,6 +173,7 @@ def test_two_processes_find_what_one_finds(
             assert left["unexplained"] == pytest.approx(right["unexplained"], rel=5e-3, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_two_processes_fit_what_one_fits(
     fitted: list[str], together: Together, tmp_path: Path
 ) -> None:
@@ -180,6 +183,7 @@ def test_two_processes_fit_what_one_fits(
     np.testing.assert_allclose(*weights, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_processes_save_together(
     together: Together, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
