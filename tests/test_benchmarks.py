@@ -49,8 +49,8 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
         ),
         pytest.param(
             "questions",
-            "--domains 5 --questions target",
-            "5 domains, seconds: & forecast of a mixture & law, less uniform: -0.",
+            "--domains 13 --questions target",
+            "13 domains, seconds: & forecast of a mixture & law, less uniform: -0.",
             marks=SLOW,
         ),
         (

@@ -268,7 +268,7 @@ def test_a_head_that_restarts_costs_no_finished_piece(
     import ray
 
     ray.shutdown()  # the head may have no other program
-    given = ["fit", "--method", "regmix", "--regmix_proxies", "8", "--smoke", "--data", str(store)]
+    given = ["fit", "--method", "regmix", "--regmix_proxies", "16", "--smoke", "--data", str(store)]
     given += ["--validation", "a", "--proxy", str(PROXY), "--steps", "100"]
     main([*given, "--out", str(tmp_path / "turn")])
 
