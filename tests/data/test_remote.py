@@ -166,7 +166,8 @@ def test_text_that_shrinks_while_it_is_read_is_told(
         patch.setattr(Build, "run", run)
         with pytest.raises(DataError, match=r"bucket/shrinks/lines\.jsonl not to change while"):
             built("s3://bucket/shrinks", text, tmp_path / "out")
-    list_anew([path, None, tmp_path])
+    if change == "shorter":
+        list_anew([path, None, tmp_path])
 
 
 def test_what_stays_broken_is_told_and_never_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
