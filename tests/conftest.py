@@ -21,12 +21,7 @@ import pytest
 from experiment_results import FROM_THE_START, check_origin
 from processes import Run
 from quick import PROXY, QUICK, quickly
-from tiny import (
-    ALPHABETS,
-    Bigram,
-    make_problem,
-    write_domains,
-)
+from tiny import ALPHABETS, Bigram, make_problem, write_domains
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -35,6 +36,47 @@ def mutated(content: bytes, rng: random.Random, pieces: Sequence[bytes]) -> byte
             case 6:
                 data[at:at] = rng.choice(pieces)
     return bytes(data)
+
+
+#: What can happen to a file.
+DAMAGES = (
+    "remove",
+    "double",
+    "link",
+    "lose",
+    "truncate",
+    "empty",
+    "extend",
+    "swap",
+    "folder",
+    "pipe",
+)
+
+
+def damage(file: Path, other: Path | None, what: str, draw: Callable[[Any], Any]) -> None:
+    """Does one of `DAMAGES` to a file; `other` is what it is swapped for or linked to."""
+    content = file.read_bytes()
+    if what == "double":
+        shutil.copy(file, file.with_name(f"copy-{file.name}"))
+    elif what == "truncate":
+        file.write_bytes(content[: draw(st.integers(0, max(0, len(content) - 1)))])
+    elif what == "empty":
+        file.write_bytes(b"")
+    elif what == "extend":
+        file.write_bytes(content + draw(st.binary(min_size=1, max_size=40)))
+    elif what == "swap" and other is not None:
+        file.write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    elif what != "swap":
+        file.unlink()
+        if what == "link":
+            file.symlink_to(other or "nowhere")
+        elif what == "lose":
+            file.symlink_to("nowhere")
+        elif what == "folder":
+            file.mkdir()
+        elif what == "pipe":
+            os.mkfifo(file)
 
 
 def under_mutations(

@@ -62,10 +62,7 @@ def planted_forecast(
     return forecast_of(
         NAMES,
         RunLosses(
-            tokens=tokens,
-            losses=losses,
-            transfer=cross,
-            of_targets=(losses @ made.T + level)[:3],
+            tokens=tokens, losses=losses, transfer=cross, of_targets=(losses @ made.T + level)[:3]
         ),
         draws,
         importance,

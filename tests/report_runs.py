@@ -232,11 +232,7 @@ def write_fit(folder: Path, method: str = "regmix", names: Sequence[str] = NAMES
     weights = weights_of(len(names))[::-1]
     mixture = Mixture(names=tuple(names), weights=tuple(weights.tolist()), **HASHES)
     part = {"tokens": 60_000, "flops": 6e9, "seconds": 9.0}
-    metrics = {
-        "method": method,
-        "seed": 0,
-        "search": {**part, "parts": {"train": part}},
-    }
+    metrics = {"method": method, "seed": 0, "search": {**part, "parts": {"train": part}}}
     write_json(folder / "config.json", config_of(method))
     write_json(folder / "metrics.json", metrics)
     (folder / "mixture.json").write_text(mixture.to_json())

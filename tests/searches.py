@@ -19,12 +19,7 @@ from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
 LINEAR = LinearConfig(validation_batch=8, guide_warmup=2)
 MATCHING = MatchingConfig(
-    steps=10,
-    rounds=2,
-    round_sequences=16,
-    sketch_size=512,
-    check_sequences=4,
-    batch_sequences=8,
+    steps=10, rounds=2, round_sequences=16, sketch_size=512, check_sequences=4, batch_sequences=8
 )
 
 

@@ -65,15 +65,3 @@ def test_targets_have_the_shares_that_they_claim(rounds: list[targets.Round]) ->
         else:
             np.testing.assert_array_equal(target.truth, target.shares)
     np.testing.assert_array_equal(found[0].shares, found[1].shares)
-
-
-def test_whole_documents_are_taken_as_often_as_their_shares_say() -> None:
-    rng = np.random.default_rng(0)
-    sizes = (1, 5)
-    pools = [Sample(torch.zeros(2000, 1), torch.arange(2000) // size) for size in sizes]
-    shares = np.array([0.4, 0.6])
-    rows = [targets.by_documents(shares, pools, 1000, rng) for _ in range(20)]
-    counts = np.array([[len(own) for own in one] for one in rows])
-    assert (counts[:, 1] % 5 == 0).all()
-    np.testing.assert_allclose((counts / counts.sum(1, keepdims=True)).mean(0), shares, atol=0.02)
-    assert all(len(np.unique(own)) == len(own) for one in rows for own in one)

@@ -52,14 +52,6 @@ def test_holm_is_by_hand() -> None:
     )
 
 
-def test_means_are_over_the_seeds_that_all_have() -> None:
-    losses = {"bydore": [1.0, 2.0, 9.0], "mde": [2.0, 2.0]}
-    assert tables.common_means(losses) == {"bydore": 1.5, "mde": 2.0}
-    methods = {label: {"weights": {"a": w, "b": 1 - w}} for label, w in (("bydore", 1), ("mde", 0))}
-    found = tables.standings({"t": {"methods": methods, "losses": losses}})
-    assert found["behind"] == {"bydore": 0, "mde": 0.5}
-
-
 def test_equal_mixtures_count_once_and_our_variants_are_no_rivals() -> None:
     methods = {
         "uniform": {"weights": {"a": 0.5, "b": 0.5}},

@@ -33,25 +33,7 @@ def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None
     assert apart == {"docstrings": -0.5, "c_headers": -1.0, "stubs": -2.0}
 
 
-def test_a_difference_has_its_standard_error(decisions: Any) -> None:
-    assert decisions.with_error(np.array([0.01])) == "+0.010"
-    assert decisions.with_error(np.array([0.01, 0.03, 0.05])) == "+0.030 ± 0.012"
-
-
-def test_what_a_data_is_asked(decisions: Any) -> None:
-    of_two = decisions.asked_of(["docstrings", "pile_cc"])
-    assert of_two == ["docstrings", "all", "docstrings withheld", "pile_cc", "pile_cc withheld"]
-    assert "set 2, worst" in decisions.asked_of(["docstrings", "text", "json"])
-
-
-def test_what_was_foretold_is_of_all_targets(decisions: Any) -> None:
-    found = {"uniform": {"a": {"loss": -1}, "b": {"loss": -2}, "domain a": {"loss": 5},
-                         "all targets": {"loss": -3}}}  # fmt: skip
-    assert decisions.told_of(found, "set 1")["loss"] == -3
-    assert decisions.told_of(found, "docstrings")["loss"] == -1
-    assert decisions.told_of({}, "docstrings") is None
-
-
+@pytest.mark.slow
 def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     few = ("--domains", "python", "licences", "docstrings")
     asked = ("--questions", "docstrings", "all", "--target_seeds", "1", "--times", "1", "2")

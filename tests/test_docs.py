@@ -149,6 +149,7 @@ def test_the_python_of_the_law_runs(
     assert float(bounded.weights[2]) >= 0.3 - 1e-5
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGES["tutorial.md"], re.S)
     script = tmp_path / "tutorial.py"

@@ -25,6 +25,7 @@ def test_settling_is_the_clocks(drift: Any) -> None:
     assert drift.settling({"0": pairs}) == pytest.approx(7e4, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     """A gain is by the later law, of whose answers none is worse than the earlier law's."""
     few = ("--domains", "python", "licences", "docstrings")

@@ -15,8 +15,6 @@ from experiment_results import SCRIPTS, check_origin
 from planted_laws import READ_AT, planted
 from processes import Run
 
-from bydore_pyro.data.store import open_store
-
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = ["plants", "compare", "live", "assumptions", "convergence", "calibration"]
@@ -50,7 +48,9 @@ def test_help_lists_its_own_options_and_ten_more_at_most(
     assert listed("--help-all")[: len(found)] == found
 
 
-@pytest.mark.parametrize("script", VARIANTS)
+@pytest.mark.parametrize(
+    "script", ["probabilistic", pytest.param("scheduling", marks=pytest.mark.slow)]
+)
 def test_variants_in_smoke_size(
     script: str, tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
@@ -80,6 +80,7 @@ def test_variants_in_smoke_size(
     assert again.stdout == done.stdout
 
 
+@pytest.mark.slow
 def test_plants_in_smoke_size(
     tmp_path: Path,
     cache: Path,
@@ -99,11 +100,9 @@ def test_plants_in_smoke_size(
     draw("planted_mixtures", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_calibration_in_smoke_size(
-    tmp_path: Path,
-    smoke: Callable[..., dict],
-    draw: Callable[[str, Path], None],
-    run_here: Run,
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3")
@@ -118,28 +117,6 @@ def test_calibration_in_smoke_size(
     draw("interval_coverage", tmp_path / "run")
     refused = run_here("calibration", "--smoke", "--targets", "1")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-
-
-def test_plants_need_held_out_text_of_many_documents(tmp_path: Path, run_here: Run) -> None:
-    """Many sequences of few documents are not enough."""
-    for name, files in (("a", 60), ("b", 90)):
-        (tmp_path / "text" / name).mkdir(parents=True)
-        for i in range(files):
-            text = f"{name} {i} " * 500
-            (tmp_path / "text" / name / f"{i}.txt").write_text(text[:3900])
-    given = ("--smoke", "--data", str(tmp_path / "text"), "--cache", str(tmp_path / "cache"))
-    few = run_here(
-        "plants", *given, *("--validation", "a", "--out", str(tmp_path / "run")),
-        *("--domain_megabytes", "0", "--validation_fraction", "0.1"),
-    )  # fmt: skip
-    assert few.returncode == 2
-    assert few.stderr.splitlines()[-1].endswith(
-        "Expected two domains with 20 sequences of held-out text of 14 documents, found none"
-    )
-    (store,) = [p for p in (tmp_path / "cache").iterdir() if p.is_dir()]
-    held_out = open_store(store).validation_documents
-    assert all(len(ends) < 14 for ends in held_out.values())
-    assert all(len(t) > 20 * 32 for t in open_store(store).validation.values())
 
 
 def test_assumptions_in_smoke_size(
@@ -229,32 +206,6 @@ def test_tables_in_smoke_size_go_on_where_they_were(tmp_path: Path, run_here: Ru
     refused = run_here("tables", "--runs", str(tmp_path), "--out", str(tmp_path / "no"))
     assert (refused.returncode, (tmp_path / "no").exists()) == (2, False)
     assert "Expected tables of runs in" in refused.stderr
-
-
-def test_a_smaller_models_runs_tell_tables_what_domains_are_worth(
-    tmp_path: Path, run_here: Run
-) -> None:
-    """Three domains whose text is much alike: six runs say less of it than 40 of a small model."""
-    rng, runs = np.random.default_rng(0), tmp_path / "swarm"
-    runs.mkdir()
-    worth = np.array([[1, 0.6, 0.01], [0.6, 1, 0.01], [0.3, 0.01, 1]])
-    for split, count, floor in (("train_{}_1m", 40, 3.0), ("test_{}_60m", 30, 2.0)):
-        weights = rng.dirichlet(np.ones(3), count)
-        losses = floor + 0.5 * (weights @ worth.T) ** -0.3
-        for name, head, values in (
-            ("mixture", "train_the_pile_{}", weights),
-            ("pile_loss", "metric/the_pile_{}_val_loss", losses),
-        ):
-            header = ",".join(["index", *map(head.format, "abc")])
-            lines = [f"{n}," + ",".join(f"{x:.9f}" for x in row) for n, row in enumerate(values)]
-            path = runs / f"{split.format(name)}.csv"
-            path.write_text("\n".join([header, *lines]) + "\n")
-    given = ("--smoke", "--draws", "3", "--runs", str(runs), "--out", str(tmp_path / "run"))
-    done = run_here("tables", *given)
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "run/results.json").read_text())["tables"]["swarm 60m"]["6"]
-    alone, scaled_up = (found[k]["rmse"] for k in ("law", "law, from a smaller model's runs"))
-    assert scaled_up < alone
 
 
 def test_law_in_smoke_size(tmp_path: Path, run_here: Run) -> None:

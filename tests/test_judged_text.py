@@ -133,7 +133,7 @@ def test_judged_text_alone_judges_the_models_of_every_experiment() -> None:
     }
 
 
-@pytest.mark.parametrize("script", ["case1", "assumptions", "scheduling"])
+@pytest.mark.parametrize("script", ["case1", "scheduling"])
 def test_judged_text_is_asked_for_before_anything_long_begins(
     script: str, tmp_path: Path, cache: Path, run_here: Run
 ) -> None:

@@ -18,6 +18,7 @@ from processes import Run, forked, write_program
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,9 +35,7 @@ def tiny_shape() -> LlamaConfig:
 def mixture_for(store: TokenStore) -> Mixture:
     """Weights of the four domains, for the store's tokenizer."""
     return Mixture(
-        names=tuple(WEIGHTS),
-        weights=tuple(WEIGHTS.values()),
-        tokenizer=store.tokenizer_sha256,
+        names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()), tokenizer=store.tokenizer_sha256
     )
 
 

@@ -11,7 +11,6 @@ from searches import all_steps, linear_search
 
 from bydore_pyro.algorithm1 import averaged
 from bydore_pyro.algorithm1.averaged import averaged_answer, search_guide_fit, trajectory_of
-from bydore_pyro.algorithm1.learner import Weights
 from bydore_pyro.algorithm1.search import LinearSearch, StepRecord
 from bydore_pyro.answer.answer import inference_data
 from bydore_pyro.answer.question import Question
@@ -83,26 +82,6 @@ def test_the_mixture_states_mean_spread_and_interval(state: LinearSearch) -> Non
     assert capped.mixture.free_weights == mixture.weights
     with pytest.raises(ValueError, match="actual one without evidence"):
         _ = answer.evidence
-
-
-def test_of_points_there_is_neither_a_draw_nor_an_interval(corpus: TokenStore) -> None:
-    class Fixed:
-        def draw(self, signals: torch.Tensor) -> Weights:
-            blank = torch.zeros(4)
-            point = torch.tensor([0.4, 0.3, 0.2, 0.1])
-            return Weights(point, point, blank, blank, blank)
-
-        def update(self, *_: object, learn: bool) -> float:
-            return 0.0
-
-    state = linear_search(corpus, learner=Fixed(), steps=3)
-    all_steps(state)
-    answer = averaged_answer(state, QUESTION)
-    assert answer.sites == {}
-    assert answer.mixture.hdi is None
-    assert answer.mixture.weights == pytest.approx((0.4, 0.3, 0.2, 0.1))
-    with pytest.raises(DataError, match="Expected a posterior after at least one step"):
-        search_guide_fit(state)
 
 
 def test_a_search_without_steps_has_no_posterior(corpus: TokenStore) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from searches import LINEAR, all_steps, domains_of, linear_search
+from searches import LINEAR, all_steps, linear_search
 from tiny import ALPHABETS, Bigram
 from torch import Tensor
 
@@ -67,13 +67,6 @@ def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
         assert record.loss == pytest.approx(loss * spread)
 
 
-def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
-    state = linear_search(corpus, dataclasses.replace(LINEAR, guide_warmup=5))
-    all_steps(state)
-    moved = np.abs(means(state) - 0.25).max(1) > 1e-5
-    assert moved.tolist() == [False] * 6 + [True] * 6
-
-
 @pytest.mark.parametrize("eta", [1e12, 1e30])
 def test_a_loss_that_explodes_names_step_and_domain(corpus: TokenStore, eta: float) -> None:
     config = ProxyConfig(learning_rate=eta, warmup_steps=0)
@@ -83,14 +76,6 @@ def test_a_loss_that_explodes_names_step_and_domain(corpus: TokenStore, eta: flo
         all_steps(state)
     assert len(state.records) < state.steps
     assert all(np.isfinite(record.g).all() for record in state.records)
-
-
-def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
-    state = linear_search(corpus)
-    with torch.no_grad():
-        state.learner.guide.network.domain_bias[2, 1] = float("nan")
-    with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
-        state.step()
 
 
 def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:
@@ -167,24 +152,6 @@ def test_strategies_reach_the_proxy(corpus: TokenStore, strategy: Strategy) -> N
         assert (int((counts > 0).sum()) == 1) == strategy.startswith("inter")
 
 
-def test_training_takes_counts_and_factors(
-    corpus: TokenStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state, given = linear_search(corpus), []
-    step = state.proxy.step
-
-    def trained(batch: Tensor, factors: Tensor | None) -> Tensor:
-        given.append((len(batch), factors))
-        return step(batch, factors)
-
-    monkeypatch.setattr(state.proxy, "step", trained)
-    counts = torch.tensor([3, 0, 1, 0])
-    assert 0 < state._train(counts, torch.ones(4)) < 20
-    state._train(counts, torch.tensor([0.5, 1.0, 2.0, 1.0]))
-    assert given[0] == (4, None)
-    assert given[1][1].tolist() == [0.5, 0.5, 0.5, 2.0]
-
-
 def assert_same(left: LinearSearch, right: LinearSearch) -> None:
     for one, other in zip(left.records, right.records, strict=True):
         for field in dataclasses.fields(StepRecord):
@@ -234,9 +201,3 @@ def test_one_that_goes_on_ends_the_same(corpus: TokenStore, tmp_path: Path, opti
         assert len(resumed.records) == stop
         all_steps(resumed)
         assert_same(whole, resumed)
-
-
-def test_a_warmup_that_leaves_no_step_is_refused(corpus: TokenStore) -> None:
-    with pytest.raises(ValueError, match=r"guide_warmup in \[0, steps = 2\), actual 2"):
-        linear_search(corpus, steps=2)
-    assert linear_search(corpus, steps=3).domains.names == domains_of(corpus).names

@@ -44,14 +44,6 @@ def test_narrow_posteriors_are_called_overconfident() -> None:
     assert not equal["overconfident"].any(), "where seeds agree, nothing is too narrow"
 
 
-def test_capped_mixtures_are_compared_before_the_cap() -> None:
-    capped = [
-        of_seed(0.5, 0.1, free_weights=(0.6, 0.4)),
-        of_seed(0.5, 0.1, free_weights=(0.8, 0.2)),
-    ]
-    assert agreement(capped).loc["a", "mean"] == pytest.approx(0.7)
-
-
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="at least two"):
         agreement([of_seed(0.5, 0.1)])

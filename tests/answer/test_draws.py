@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bydore_pyro.answer.draws import (
-    interval_of_draws,
-    mixture_of_draws,
-    raised,
-    to_the_bounds,
-)
+from bydore_pyro.answer.draws import interval_of_draws, mixture_of_draws, raised, to_the_bounds
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
@@ -37,15 +32,6 @@ def test_an_interval_of_a_density_that_falls_from_0_begins_with_0() -> None:
     assert bounded[2, 1] == 1
     np.testing.assert_array_equal(bounded[1], found[1])
     np.testing.assert_array_equal([bounded[0, 1], bounded[2, 0]], [found[0, 1], found[2, 0]])
-
-
-def test_a_bound_far_from_the_draws_is_none_of_the_interval() -> None:
-    """Of few draws of a small weight the shortest interval often ends with the largest."""
-    draws = np.array([0.001, 0.006, 0.0061, 0.0062, 0.0063])[:, None]
-    interval = np.array([[0.006, 0.0063]])
-    np.testing.assert_array_equal(to_the_bounds(interval, draws), interval)
-    np.testing.assert_array_equal(to_the_bounds(1 - interval[:, ::-1], 1 - draws),
-                                  1 - interval[:, ::-1])  # fmt: skip
 
 
 def test_the_mixture_is_the_draws_own() -> None:

@@ -15,7 +15,6 @@ from planted_forecasts import (
     true_losses,
     true_target_losses,
 )
-from planted_laws import planted
 from scipy.stats import spearmanr
 from torch.distributions import Dirichlet
 
@@ -26,7 +25,6 @@ from bydore_pyro.answer.forecast import (
     Difference,
     Expected,
     Forecast,
-    RunLosses,
     forecast_of,
 )
 
@@ -123,19 +121,6 @@ def test_targets_together_are_their_mean_or_the_worst() -> None:
     assert ends[2] < max(ends[:2]), "what two runs are off by averages out"
 
 
-def test_domains_that_are_targets_are_what_they_are_made_of() -> None:
-    """Their composition is known; their losses are those of the domains."""
-    tokens, losses, cross = planted(3, 1)
-    runs = RunLosses(tokens=tokens, losses=losses, transfer=cross, of_targets=losses)
-    made = dict(zip("abc", torch.eye(3).double()[:, None], strict=True))
-    forecast = forecast_of("abc", runs, made, dict.fromkeys("abc", 1.0), [0.0] * 3)
-    assert forecast.compositions.shape == (3, 3)
-    found = forecast.losses(Dirichlet(torch.ones(3)).sample((4,)).double())
-    apart = found[..., :3] - found[..., 3:6]
-    assert float(apart.mean(0).abs().max()) < 0.05, "but for what the law leaves of one reading"
-    assert float((apart - apart[:, :1]).abs().max()) < 1e-9
-
-
 def test_what_runs_have_read_of_domains_that_are_dropped_counts() -> None:
     """The law of mixtures that have none of it stays as it was; without its tokens it would not."""
     known, mixtures, made = planted_forecast().known, unseen()[:, :4], MADE["one"][:4]
@@ -174,10 +159,3 @@ def test_curves_are_the_law_and_the_runs() -> None:
         np.testing.assert_allclose(curve.runs[2], 1, rtol=1e-6, err_msg="the run on equal weights")
         at_runs = np.interp(np.log(curve.runs), np.log(at), loss)
         assert np.abs(at_runs - curve.losses).max() < 0.1
-
-
-def test_one_reading_is_too_few() -> None:
-    tokens, losses, cross = planted(5, 1)
-    one = RunLosses(tokens=tokens[:1], losses=losses[:1], transfer=cross, of_targets=losses[:1, :1])
-    with pytest.raises(ValueError, match="Expected two readings of runs or more, actual 1"):
-        forecast_of(NAMES, one, {"one": MADE["one"][None]}, {"one": 1.0}, [0.0])

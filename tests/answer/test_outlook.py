@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 from planted_forecasts import MADE, NAMES, UNIFORM, planted_forecast, question
-from planted_laws import planted
 
 from bydore_pyro.answer.best import best_of
-from bydore_pyro.answer.forecast import ALL, WORST, RunLosses, forecast_of
+from bydore_pyro.answer.forecast import ALL
 from bydore_pyro.answer.outlook import ANSWER, Bound, Outlook, outlook_of
 
 BOTH = {"one": 3.0, "other": 1.0}
@@ -96,27 +93,3 @@ def test_the_frontier_is_of_two_or_three_targets_with_their_levels() -> None:
     alone = planted_forecast()
     best = best_of(alone, asked)
     assert outlook_of(alone, asked, best.decision.weights, best).frontier == {}
-
-
-def test_other_objectives_tell_of_themselves() -> None:
-    forecast = planted_forecast(BOTH)
-    worst, kept = (question(objective=objective) for objective in ("worst", "none_worse"))
-    found = []
-    for asked in (worst, kept):
-        best = best_of(forecast, asked)
-        found.append(outlook_of(forecast, asked, best.decision.weights, best))
-    assert [*found[0].expected[ANSWER]][-1] == WORST
-    assert found[0].none_worse is None
-    assert found[1].none_worse == pytest.approx(0.9, abs=0.02)
-    assert [one.objective for one in found] == ["worst", "none_worse"]
-
-
-def test_many_domains_have_no_curves() -> None:
-    tokens, losses, cross = planted(25, 1)
-    names = [f"d{number}" for number in range(25)]
-    runs = RunLosses(tokens=tokens, losses=losses, transfer=cross, of_targets=losses[:, :1])
-    forecast = forecast_of(names, runs, {"t": torch.eye(25).double()[:1]}, {"t": 1.0}, [0.0])
-    asked = dataclasses.replace(question(), names=tuple(names), references={}, tokens=7.0)
-    found = outlook_of(forecast, asked, torch.full((25,), 0.04).double())
-    assert found.curves == {}
-    assert found.asked == 7

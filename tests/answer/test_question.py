@@ -37,10 +37,3 @@ def test_text_that_was_read_before_teaches_as_much_less() -> None:
     assert later.effective(second)[0] < fresh.effective(second)[0]
     assert later.repeats(torch.tensor([0.1, 0.9]))
     assert not later.repeats(torch.tensor([0.0, 0.5]))
-
-
-def test_a_note_tells_the_constant_and_whose_it_is() -> None:
-    note = run_of().note()
-    assert "a run of 2,000 tokens" in note
-    assert "a repetition constant of 4, a small proxy's" in note
-    assert "small proxy" not in run_of(repetition_constant=15.0).note()

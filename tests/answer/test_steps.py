@@ -36,9 +36,3 @@ def test_further_lengths_close_in_on_the_best() -> None:
     for _ in range(8):
         lengths.append(next_length(lengths, [abs(np.log(x / best)) for x in lengths]))
     assert min(abs(x - best) for x in lengths) < 0.02
-
-
-def test_a_note_tells_each_length() -> None:
-    note = trials_of(5.0, 5.5).note()
-    assert "Trial runs of 10 steps" in note
-    assert "1 5.000 (100%), 0.5 5.500 (0%)" in note

@@ -14,9 +14,7 @@ from tiny import write_byte_tokenizer
 from bydore_pyro.cli.export import ExportOptions, FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
-from bydore_pyro.export.shares import document_shares, tokens_per_document
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.weights_files import read_mixture
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
 
@@ -72,43 +70,6 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
     assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
 
 
-@pytest.mark.parametrize("to", ["regmix", "doremi"])
-def test_what_is_written_can_be_read(
-    run: Path, to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "new" / "weights"
-    text, said = exported(capsys, run, "--to", to, "--out", out)
-    assert text == ""
-    assert f"{out}" in said
-    found = read_mixture(out).as_dict()
-    assert {name: weight for name, weight in found.items() if weight > 0} == {
-        name: weight for name, weight in WEIGHTS.items() if weight > 0
-    }
-    again, _ = exported(capsys, out, "--to", to)  # a file of weights is as good as a run
-    assert again == out.read_text()
-
-
-@pytest.mark.filterwarnings("always")
-def test_documents_are_counted_by_the_run_or_the_store(
-    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own, said = exported(capsys, run, "--to", "datasets")
-    lengths = tokens_per_document(corpus.index, corpus.names)
-    wanted = document_shares(WEIGHTS, lengths)
-    given = json.loads(own)
-    assert given["interleave_datasets"]["probabilities"] == pytest.approx(
-        [wanted[name] for name in given["names"]], abs=1e-6
-    )
-    assert f"birds {lengths['birds']:.1f}" in said
-    file = run / "mixture.json"
-    assert exported(capsys, file, "--to", "datasets", "--data", corpus.folder)[0] == own
-    assert "give --data STORE, or --samples sequences" in refused(capsys, file, "--to", "datasets")
-    alone, _ = exported(capsys, file, "--to", "datasets", "--samples", "sequences")
-    assert json.loads(alone)["interleave_datasets"]["probabilities"] == [0.5, 0.3, 0.2]
-    _, said = exported(capsys, run, "--to", "doremi", "--data", corpus.folder)
-    assert "warning: data has no effect: doremi takes shares of tokens as they are" in said
-
-
 @pytest.mark.filterwarnings("always")
 def test_another_tokenizer(
     run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -148,16 +109,12 @@ def test_mistakes_are_one_line(
     for arguments, message in (
         ((), "Expected RUN --to FORMAT, found nothing"),
         (("--to", "nemo"), "Expected RUN --to FORMAT, found --to nemo"),
-        ((run,), "--to"),
         ((run, "--to", "word"), "Expected a format (datasets,"),
-        ((run, "--to", "nemo", "--fast"), "unrecognized arguments: --fast"),
         ((run, "--to", "nemo"), "Expected --prefix for nemo"),
         ((run, "--to", "megatron", "--prefix", "/my data"), "without white space"),
-        ((tmp_path / "none.json", *doremi), "none.json"),
         ((tmp_path, *doremi), "found no mixture.json"),
         ((run, "--to", "datasets", "--data", tmp_path / "none"), "index of a token store"),
         ((run, *doremi, "--tokenizer", tmp_path), "Expected a tokenizer in"),
-        ((run, *doremi, "--data", ""), "a value for --data"),
         ((run, "--to", "megatron", "--samples", "documents"), "samples (sequences) for megatron"),
         ((run, *doremi, "--out", run / "mixture.json" / "x"), str(run / "mixture.json")),
     ):

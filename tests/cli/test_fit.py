@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray
 
 pytest.importorskip("botorch")
 
@@ -21,8 +20,6 @@ from bydore_pyro.cli.fit import FitOptions, fit_command
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.options import resumed_options
 
 DOMAINS = ("web", "law", "code")
@@ -49,28 +46,6 @@ def test_a_method_leaves_a_run_and_reports_it(
     assert {"versions", "commit", "peak_memory_megabytes"} <= set(metrics)
     assert (out / "trajectory.nc").is_file()
     assert resumed_options(out, "fit", FitOptions).fit.method == "doremi"
-
-
-def test_a_trial_share_has_no_effect(text: Path, tmp_path: Path) -> None:
-    given = arguments(text, tmp_path / "run", "bydore", "--trial_share", "0.5")
-    with pytest.warns(UserWarning, match="trial_share has no effect with bydore fit"):
-        parse_options(given, "bydore fit", "", FitOptions, smoke=SMOKE)
-
-
-def test_trials_leave_draws_of_their_weights(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bydore_pyro.answer.answer.COVERED", 0.0)  # so that trials choose
-    out = tmp_path / "run"
-    fit_command(arguments(text, out, "bydore", "--budget", "24"))
-    mixture = Mixture.from_json(out / "mixture.json")
-    posterior = xarray.load_dataset(out / "posterior.nc", engine="h5netcdf", group="posterior")
-    drawn = posterior["w"]
-    assert dict(drawn.sizes) == {"chain": 4, "draw": 50, "domain": 3}
-    assert tuple(drawn["domain"].values) == mixture.names
-    np.testing.assert_allclose(drawn.sum("domain"), 1)
-    np.testing.assert_allclose(drawn.std(("chain", "draw")), mixture.standard_deviation)
-    assert read_run(out).metrics.trials.tried, "the record of the search is kept"
 
 
 def test_a_run_is_continued_without_training_finished_proxies(text: Path, tmp_path: Path) -> None:
@@ -216,30 +191,6 @@ def test_the_pages_command_runs(
     assert "Given mixtures" in capsys.readouterr().out
 
 
-def test_five_runs_are_enough_beside_a_smaller_models(
-    tmp_path: Path, fit: Callable[..., dict[str, Any]]
-) -> None:
-    few, small = write_runs(tmp_path / "few", 5), write_runs(tmp_path / "small", 24)
-    fit(few, "--target", "exam:a", "--scale_up", str(small))
-    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
-    assert "What a domain is worth: from 24 runs of a smaller model too." in mixture.notes
-
-
-def test_kl_keeps_the_mixture_near_the_prior(
-    tmp_path: Path, fit: Callable[..., dict[str, Any]]
-) -> None:
-    runs, natural = write_runs(tmp_path / "runs"), tmp_path / "natural.json"
-    natural.write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
-    law = ("--target", "exam:a", "--prior", str(natural), "--regmix_regression", "log_linear")
-    far = []
-    for kl in ("0", "0.3", "30"):
-        fit(runs, *law, "--regmix_kl", kl)
-        far.append(Mixture.from_json(tmp_path / "out" / "mixture.json").as_dict()["law"])
-        shutil.rmtree(tmp_path / "out")
-    assert far[0] > far[1] > far[2]
-    assert far[2] == pytest.approx(0.2, abs=0.02)
-
-
 def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[str, Any]]) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text('{"web": 1000, "law": 250, "code": 400}')
@@ -260,17 +211,13 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
     ("more", "message"),
     [
         (("--target", "essay"), "targets exam:a, exam:b, program, found 'essay'"),
-        (("--predict", "nowhere.csv"), "nowhere.csv"),
         (("--max_epochs", "2", "--target_tokens", "80"),
          "Expected --domain_tokens FILE with --max_epochs and --target_tokens"),
-        (("--max_epochs", "2", "--domain_tokens", "few.json"), "Expected --target_tokens with"),
         (("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
          "run within 2 epochs, found text for 0.750 of it"),
         (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
         (("--runs", "few"), "Expected at least 6 runs for law, found 2"),
-        (("--runs", "few", "--regmix_regression", "linear"), "runs as domains (3), found 2"),
         (("--runs", "flat"), "Expected runs that differ in loss, found 0 in all"),
-        (("--runs", "nowhere"), "nowhere"),
     ],
 )  # fmt: skip
 def test_mistakes_with_tables_leave_nothing(
@@ -300,8 +247,6 @@ def test_mistakes_with_tables_leave_nothing(
         (["--method", "mde", "--runs", "x", "--target", "y"],
          "Expected --method regmix with --runs, found 'mde'"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
-        (["--method", "regmix", "--prior", "x"], "Expected --prior with --runs"),
-        (["--method", "mde", "--smoke", "--budget", "0.1"], "Expected a budget of at least"),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
          "trains proxies here (regmix, d_optimal, autoscale, mde, mixmin, bydore), found 'do"),

@@ -35,10 +35,7 @@ def test_prepare_builds_a_store(folder: Path, tmp_path: Path, refused: Callable[
 
 
 def test_a_sample_is_told_with_what_it_is_of(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    refused: Callable[..., str],
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
 ) -> None:
     write_lines(folder / "c.jsonl", [row("c", i) for i in range(3000)])
     options = ["--data", str(folder), "--processes", "0", "--vocabulary", "280", "--tokens", "0.2M"]
@@ -56,10 +53,7 @@ def test_a_sample_is_told_with_what_it_is_of(
 
 
 def test_a_bad_row_names_its_place(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    refused: Callable[..., str],
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
 ) -> None:
     path = write_lines(folder / "c.jsonl", [row("c", 1), {"text": 3}, row("c", 2)])
     options = ["--data", str(folder), "--out", str(tmp_path / "out"), "--processes", "0"]

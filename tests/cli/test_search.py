@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from quick import PROXY
 from safetensors.torch import load_file
-from tiny import write_domains, write_lines
+from tiny import write_domains
 from training_runs import train
 
 from bydore_pyro.cli.ask import ask_command
@@ -26,8 +24,7 @@ from bydore_pyro.utils.files import read_tree
 
 
 def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
-    out, other = tmp_path / "run", tmp_path / "other.json"
-    other.write_text(json.dumps({"a": 0.5, "zebra": 0.5}))
+    out = tmp_path / "run"
     given = ["--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
     for wrong, message in (
         (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
@@ -37,19 +34,11 @@ def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) 
         (["--device", "tpu"], "Expected a device of this machine, found 'tpu'"),
         (["--max_epochs", "1", "--target_tokens", "1e12"], "within the cap"),
         (["--validation", "nowhere"], "nowhere"),
-        (["--strategy", "all"], "invalid choice: 'all'"),
         (["--train_share", "0.5"], "unrecognized arguments: --train_share"),
-        (["--objective", "best"], "invalid choice: 'best'"),
-        (["--at_least", "zebra=.1"], "found 'zebra'"),
         (["--at_least", "a=2"], "Expected each domain once as NAME=SHARE in [0, 1], found 'a=2'"),
-        (["--at_most", "a=.1", "b=.1", "c=.1"], "--at_most to at least 1, found 0 and 0.3"),
-        (["--at_least", "a=.5", "--at_most", "a=.4"], "Expected --at_least up to --at_most"),
         (["--baseline", "nowhere"], "nowhere"),
-        (["--baseline", str(other)], f"found 'zebra' in {other}"),
-        (["--validation", "all", "a"], "all"),
         (["--at_least", "a=.6", "b=.6"], "found 1.2 and 3"),
         (["--evidence", "linear", "--objective", "worst"], "Expected --evidence matching"),
-        (["--evidence", "linear", "--at_least", "a=.1"], "Expected --evidence matching"),
     ):
         assert message in refused("search", *given, *wrong)
         assert not out.exists(), wrong
@@ -103,12 +92,6 @@ def test_a_checkpoints_next_stage(
     (answer,) = (tmp_path / "asked").rglob("mixture.json")
     assert Mixture.from_json(answer).as_dict()["birds"] > 0.9
 
-    (tmp_path / "read.json").write_text(json.dumps({"tokens_by_domain": {"greek": 3000}}))
-    left = 2 * (len(corpus.train["greek"]) // 32 * 32) - 3000
-    capped = ["--target_tokens", "60000", "--max_epochs", "2", "--out", str(tmp_path / "capped")]
-    search_command([*given, *capped, "--consumed", str(tmp_path / "read.json")])
-    found = Mixture.from_json(tmp_path / "capped/mixture.json").as_dict()
-    assert found["greek"] == pytest.approx(left / 60000, abs=1e-6)
     config_only = tmp_path / "config_only"
     config_only.mkdir()
     (config_only / "config.json").write_bytes((model / "config.json").read_bytes())
@@ -167,64 +150,3 @@ def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         weight, path = line.split()
         name = path.removeprefix("/data/").removesuffix("_text")
         assert float(weight) == pytest.approx(weights[name], abs=1e-6)
-
-
-def test_many_domains_are_told_as_a_tree_everywhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Prepared, searched, reported, drawn, asked and exported; two have too little text."""
-    monkeypatch.setattr("bydore_pyro.core.metropolis.MOST_WINDOWS", 1)
-    names = [f"{a}/{b}/{c}" for a in ("code", "law", "web") for b in "pqrs" for c in "12"]
-    rng = np.random.default_rng(0)
-    alphabets = {
-        name: "".join(rng.choice(list("abcdefghijkl"), 6, replace=False)) for name in names
-    }
-    few = ("web/p/1", "web/p/2")
-    write_domains(tmp_path / "text", {n: a for n, a in alphabets.items() if n not in few}, files=9)
-    write_domains(tmp_path / "text", {n: alphabets[n] for n in few}, files=1)
-    for name in few:
-        (tmp_path / "text" / name / "0.txt").write_text(f"a line of {name} " * 12)
-    store, out = str(tmp_path / "store"), tmp_path / "run"
-    given = ["--data", f"{tmp_path / 'text'}/**", "--out", store, "--processes", "0"]
-    prepare_command([*given, "--vocabulary", "280"])
-    listed = capsys.readouterr().out
-    assert "\nweb " in listed
-    assert "the rest (4 domains)" in listed
-    target = tmp_path / "target.jsonl"
-    texts = [(tmp_path / "text" / names[3] / f"{k}.txt").read_text() for k in range(9)]
-    write_lines(target, [{"text": text} for text in texts])
-    given = ["--smoke", "--data", store, "--validation", str(target), "--proxy", str(PROXY)]
-    more = ["--round_sequences", "2", "--rounds", "1", "--steps", "4", "--trials", "0"]
-    more += ["--sequence_length", "128"]  # of which a line has less than two
-    search_command([*given, *more, "--out", str(out)])
-    told = capsys.readouterr().out
-    mixture = Mixture.from_json(out / "mixture.json")
-    assert {*mixture.names} == {*names}, "none is dropped"
-    assert any("Measured together" in note for note in mixture.notes)
-    assert {*mixture.branches} >= {"code", "law", "web", "web/p"}
-    for text in (told, (out / "report.html").read_text()):
-        assert "the rest (4 domains)" in text
-        assert re.search(r"\bweb/p\b(?!/)", text)
-    weight = sum(w for n, w in mixture.as_dict().items() if n.startswith("web/p/"))
-    (line,) = (line for line in told.splitlines() if line.split()[:1] == ["web/p"])
-    assert line.split()[1] == f"{weight:.4f}"
-    page = (out / "report.html").read_text()
-    assert "<details><summary>All 24 domains</summary>" in page
-    assert "All 24 domains" not in told
-    assert (out / "posterior.png").stat().st_size > 0
-    assert told.count("\n") < 100
-    answer = tmp_path / "answer"
-    ask_command([str(out), "--validation", "law", "--validation_sequences", "16",
-                 "--out", str(answer)])  # fmt: skip
-    assert "the rest (4 domains)" in capsys.readouterr().out
-    assert {*Mixture.from_json(answer / "mixture.json").names} == {*names}
-    export_command([str(out), "--to", "megatron", "--prefix", "/d/{domain}", "--block", "16",
-                    "--out", str(tmp_path / "blend")])  # fmt: skip
-    said = capsys.readouterr().err
-    kept = [line.split()[1] for line in (tmp_path / "blend").read_text().splitlines()]
-    dropped = {n for n, w in mixture.as_dict().items() if round(w, 6) == 0}
-    assert {*kept} >= {f"/d/{name}" for name in names if name not in dropped}
-    never = re.search(r"Never sampled, .*?\): (?:\d+ domains: )?(.*?)(?: and \d+ more)?\.", said)
-    assert never is not None
-    small = {n for n, w in mixture.as_dict().items() if w < 1 / 16} - dropped
-    assert {*never[1].split(", ")} <= small

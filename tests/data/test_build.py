@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,12 +21,9 @@ from tiny import (
 )
 
 from bydore_pyro.data.build import RECORD, Build
-from bydore_pyro.data.documents import CorpusConfig, SourceFile
-from bydore_pyro.data.plan import Plan
+from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.preparation import prepare
-from bydore_pyro.data.rows import Row, RowConfig
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.data.tokenizer import TokenizerConfig
 
 LONG = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
 
@@ -88,62 +84,6 @@ def test_ends_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert folder_content(tmp_path / "small") == folder_content(tmp_path / "whole")
 
 
-def test_a_duplicate_does_not_move_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first or last part of a row may be dropped; what is left of it is a document still."""
-    records(monkeypatch, batch=1)
-    a, b, c, d = (f"{word} " * 380 + "end" for word in ("aa", "bb", "cc", "dd"))
-    config = CorpusConfig(longest_document=2000, domain_megabytes=0)
-    texts = [f"{a}\n{b}", f"{b}\n{c}", f"{d}\n{a}", f"{a}\n{b}"]
-    for split in ("train", "validation"):
-        write_lines(tmp_path / split / f"x/{split}.jsonl", [{"text": t} for t in texts])
-        other = "train" if split == "validation" else "validation"
-        write_lines(tmp_path / split / f"x/{other}.jsonl", [{"text": "z " * 300}])
-        store = prepare(small_plan(tmp_path / split, config), tmp_path / f"out {split}")
-        assert documents_in(store)[split]["x"] == [a, b, c, d]
-        every = ends_in(store, split, "x")
-        ends = getattr(unparted(store), f"{split}_documents")
-        assert ends["x"].tolist() == [every[1], every[2], every[3]]
-        assert store.index["domains"]["x"][split]["independent_documents"] == 3
-
-
-@pytest.mark.parametrize("seconds", [0.0, 1e9])
-def test_a_whole_source_of_many_rows_is_one_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
-    """And stays one when the build broke off between its rows, at a record or before."""
-
-    def source(name: str, split: object = None) -> SourceFile:
-        rows = [Row(n, f"{name} {n} " * 60) for n in range(1, 9)]
-        return SourceFile(name, name[0], lambda: iter(rows), size=1, split=split)  # type: ignore
-
-    sources = [source("a1"), source("a2"), source("b1", "train")]
-    plan = Plan("here", sources, LONG, RowConfig(), TokenizerConfig(vocabulary=280))
-    records(monkeypatch, 1, seconds)
-    store = prepare(plan, tmp_path / "whole")
-    of_a = [len(ends["a"]) for ends in (store.train_documents, store.validation_documents)]
-    assert sum(of_a) == 2, "a file each"
-    assert len(store.train_documents["b"]) == 8, "rows, where the side is told"
-    sound, writes, stops = Build._write, 0, 0
-
-    def write(self: Build, *batch: object) -> None:
-        nonlocal writes
-        sound(self, *batch)  # type: ignore[arg-type]
-        writes += 1
-        # Where nothing is recorded it begins anew, and would break off for ever.
-        if writes % 3 == 0 and not (seconds and stops):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Build, "_write", write)
-    for _ in range(30):
-        try:
-            prepare(plan, tmp_path / "out")
-            break
-        except KeyboardInterrupt:
-            stops += 1
-    assert stops
-    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_build_that_broke_off_goes_on(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -172,39 +112,6 @@ def test_a_build_that_broke_off_goes_on(
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert any("going on" in line for line in starts)
     assert RECORD not in folder_content(tmp_path / "out")
-
-
-def test_a_domain_that_the_hash_holds_out_whole_is_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is broken off; text that was given to be held out stays so."""
-    for number in range(12):
-        rows = [{"text": f"alone {number} " * 40}]
-        write_lines(tmp_path / f"text/d{number}/rows.jsonl", rows)
-    write_lines(tmp_path / "text/exam/validation.jsonl", [{"text": "exam " * 60}])
-    plan = small_plan(tmp_path / "text", LONG)
-    store = prepare(plan, tmp_path / "whole")
-    sizes = {name: (len(store.train[name]), len(store.validation[name])) for name in store.names}
-    assert sizes.pop("exam")[0] == 0
-    assert len(sizes) == 12
-    assert all(train and not held_out for train, held_out in sizes.values())
-    assert all(len(store.train_documents[name]) == 1 for name in sizes)
-    sound, stops = Path.unlink, 0
-
-    def unlink(self: Path, missing_ok: bool = False) -> None:
-        nonlocal stops
-        sound(self, missing_ok)
-        if self.suffix == ".bin" and stops < 3:
-            stops += 1
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "unlink", unlink)
-    for _ in range(9):
-        with suppress(KeyboardInterrupt):
-            prepare(plan, tmp_path / "out")
-            break
-    assert stops
-    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
 def test_killed_and_continued(tmp_path: Path) -> None:

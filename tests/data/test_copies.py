@@ -83,12 +83,3 @@ def test_rows_that_are_trained_on_are_left_out(store: Path, tmp_path: Path) -> N
     assert left.sha256 not in (whole.sha256, corpus.sha256)
     assert copies_in(left, "exam", corpus.names) == {}
     assert not any(copies_in(corpus, name, corpus.names) for name in corpus.names), "by prepare"
-
-
-def test_of_too_many_candidates_a_part_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All documents are of one length here, and each stands in the target."""
-    store = random_store(documents=100)
-    store = with_target(store, np.split(store.train["a"], 100))
-    for most, count in ((100, 100), (50, 50), (40, 34), (1, 1)):
-        monkeypatch.setattr("bydore_pyro.data.copies.MOST", most)
-        assert copies_in(store, "exam", ["a"])["a"].sum() == count

@@ -1,4 +1,4 @@
-"""Thousands of mutated files: the clear error or a right result."""
+"""Hundreds of mutated files: the clear error or a right result."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def read_all(path: Path, config: RowConfig) -> list[Row]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_readers(name: str, originals: dict[str, bytes], tmp_path: Path) -> None:
-    """200 mutations a format; what is read is text, and an error is one line with the file."""
+    """60 mutations a format; what is read is text, and an error is one line with the file."""
     rng, path = random.Random(name), tmp_path / name
     stopped = 0
-    for _ in range(200):
+    for _ in range(60):
         path.write_bytes(mutated(originals[name], rng, PIECES))
         column = "meta.set" if rng.random() < 0.5 else None
         try:
@@ -73,4 +73,4 @@ def test_readers(name: str, originals: dict[str, bytes], tmp_path: Path) -> None
         else:
             assert [r.number for r in whole] == sorted({r.number for r in whole})
             "".join(str(r.text) for r in whole).encode()
-    assert stopped > 6
+    assert stopped > 2

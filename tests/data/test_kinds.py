@@ -22,14 +22,11 @@ from bydore_pyro.data.kinds import (
     ("name", "kind"),
     [
         ("a.jsonl", Kind("json")),
-        ("a.v2.JSON.Gz", Kind("json", "gzip")),
         ("a.ndjson.zst", Kind("json", "zstd")),
         ("a.csv.bz2", Kind("csv", "bz2")),
-        ("a.TSV.xz", Kind("tsv", "xz")),
         ("a.parquet", Kind("parquet")),
         ("a.txt", Kind("text")),
         ("a.gz", Kind("text", "gzip")),
-        ("README", Kind("text")),
     ],
 )
 def test_the_endings_of_a_name(name: str, kind: Kind) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow
 import pytest
 from hypothesis import strategies as st
-from mutations import under_mutations
+from mutations import DAMAGES, damage, under_mutations
 from pyarrow import parquet
 from tiny import row, write_byte_tokenizer
 
@@ -50,28 +50,8 @@ def mutate(folder: Path, draw: Callable[[Any], Any]) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     file = draw(st.sampled_from(files))
     other = draw(st.sampled_from([one for one in files if one != file]))
-    what = draw(st.sampled_from(["remove", "double", "link", "lose", "truncate", "empty", "extend",
-                                 "swap", "folder", "pipe"]))  # fmt: skip
-    content = file.read_bytes()
-    if what == "double":
-        shutil.copy(file, file.with_name(f"copy-{file.name}"))
-    elif what == "truncate":
-        file.write_bytes(content[: draw(st.integers(0, len(content) - 1))])
-    elif what == "empty":
-        file.write_bytes(b"")
-    elif what == "extend":
-        file.write_bytes(content + draw(st.binary(min_size=1, max_size=40)))
-    elif what == "swap":
-        file.write_bytes(other.read_bytes())
-        other.write_bytes(content)
-    else:
-        file.unlink()
-        if what in ("link", "lose"):
-            file.symlink_to(other if what == "link" else "nowhere")
-        elif what == "folder":
-            file.mkdir()
-        elif what == "pipe":
-            os.mkfifo(file)
+    what = draw(st.sampled_from(DAMAGES))
+    damage(file, other, what, draw)
     return f"{what} {file.relative_to(folder)}"
 
 

@@ -94,20 +94,6 @@ def test_a_compressed_file_is_read_from_its_start(tmp_path: Path, ending: str) -
     assert sips.readable()
 
 
-def test_what_a_beginning_takes_is_not_overrated(tmp_path: Path) -> None:
-    """Where it is packed worse than the rest, which repeats it: by a tenth and more."""
-    words = [RNG.randbytes(3).hex() for _ in range(9000)]
-    lines = [json.dumps({"text": " ".join(RNG.choices(words, k=60))}) + "\n" for _ in range(9000)]
-    content = "".join(lines).encode()
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(content))
-    first = rows_of(path, Part(0, 20_000))
-    share = sum(len(line) for line in lines[: len(first)]) / len(content)
-    assert first[-1].reached / path.stat().st_size == pytest.approx(share, rel=0.03)
-    alone = len(gzip.compress(content[:20_000])) / path.stat().st_size
-    assert alone > 1.1 * share
-
-
 def test_row_groups_are_read_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(

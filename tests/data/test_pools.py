@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from tiny import random_store
 
-from bydore_pyro.data.pools import Pooled, gathered, pooled, with_branches
+from bydore_pyro.data.pools import Pooled, gathered, pooled
 from bydore_pyro.data.store import TokenStore, nothing_counted
 from bydore_pyro.data.variants import cut_store
-from bydore_pyro.utils.errors import DataError
 
 LENGTH = 32
 
@@ -38,10 +37,7 @@ def store_of(**tokens: int) -> TokenStore:
         ({"a__b__x": 9, "a__c__y": 60, "a__z": 99, "d": 99}, {"a/*": ["a/b/x", "a/c/y"]}),
         ({"a__x": 9, "b__y": 9, "c": 80, "d": 70, "e": 90}, {"*": ["a/x", "b/y", "d"]}),
         # A pool takes in what has nobody else.
-        (
-            {"a__b__x": 40, "a__b__y": 40, "a__z": 9, "d": 99},
-            {"a/*": ["a/z", "a/b/x", "a/b/y"]},
-        ),
+        ({"a__b__x": 40, "a__b__y": 40, "a__z": 9, "d": 99}, {"a/*": ["a/z", "a/b/x", "a/b/y"]}),
         # A name that is no path stands nowhere in a tree.
         ({"x": 9, "y": 9, "z": 99}, {}),
     ],
@@ -80,13 +76,3 @@ def test_a_pool_holds_its_domains_text() -> None:
         "b": 1,
         "a/*": 5,
     }
-
-
-def test_a_branch_is_a_domain_to_validate_on() -> None:
-    store = store_of(a__x=30, a__y=640, b=999)
-    whole = with_branches(pooled(store, None, LENGTH).store, ["a", "b"])
-    assert len(whole.validation["a"]) == 2 * len(store.validation["a/x"])
-    assert whole.validation_documents["a"][-1] == len(whole.validation["a"])
-    assert with_branches(store, ["b"]) is store
-    with pytest.raises(DataError, match=r"Expected a domain of the data .*, found 'c'"):
-        with_branches(store, ["c"])

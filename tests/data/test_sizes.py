@@ -65,13 +65,3 @@ def test_sums_go_on_from_their_state_and_leave_out_what_was_not_read_whole() -> 
     assert whole.of("b", "", 10**4) == sizes.of("b", "", 10**4)
     total = (100 + 101 + 102 + 104 + 105) / 10**4
     assert sizes.of("b", "", 10**4)["tokens"] == round((15 + 55) / total)  # type: ignore[index]
-
-
-def test_what_was_noted_is_known_before_it_is_summed_up() -> None:
-    sizes = Sizes()
-    assert not sizes.has("a")
-    sizes.end(0, "a", 10)
-    assert sizes.has("a")
-    sizes.close(1)
-    assert sizes.has("a")
-    assert not sizes.has("b")

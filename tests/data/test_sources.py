@@ -12,17 +12,9 @@ from pyarrow import parquet
 from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
-from bydore_pyro.data.names import domain_of
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import (
-    LISTS,
-    TREE,
-    ListedDomain,
-    files_below,
-    list_sources,
-    read_list,
-)
+from bydore_pyro.data.sources import LISTS, TREE, ListedDomain, files_below, list_sources, read_list
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
 
@@ -87,14 +79,6 @@ def test_folders_of_folders(tmp_path: Path) -> None:
         sources(tmp_path / "none" / TREE)
 
 
-def test_a_column_names_the_domain(tmp_path: Path) -> None:
-    rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(30)]
-    path = write_lines(tmp_path / "all.jsonl", rows)
-    for data in (path, tmp_path):
-        found = counts(sources(data, domain_column="meta.set"))
-        assert found == {"law": 10, "mail": 10, "web": 10}
-
-
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     write_lines(tmp_path / "data/law-1.jsonl", [row("law", i) for i in range(6)])
@@ -120,23 +104,17 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     ("name", "content", "message"),
     [
         ("a.json", "{", "found a broken file"),
-        ("a.json", "[]", "Expected 'domains:'"),
         ("a.json", '{"domains": {"a": "x", "a": "y"}}', "found 'a' twice in"),
-        ("a.yaml", "domains: [a", "found a broken file"),
         ("a.yaml", "domains: !!python/object/apply:os.getcwd []", "found a broken file"),
         ("a.json", '{"domains": {"a": "none.jsonl"}}', "found none for 'none.jsonl' of domain 'a'"),
-        ("a.json", '{"domains": {"a": {"x": "x"}}}', "train or validation, found x for domain 'a'"),
-        ("a.json", '{"domains": {"a": [3]}}', "Expected a path, found 3 for domain 'a'"),
         (
             "a.json",
             '{"domains": {"a": "x\\u0000y"}}',
             r"Expected a path, found 'x\x00y' for domain",
         ),
-        ("a.json", '{"domains": {"a": []}}', "one path for train, found none for domain 'a'"),
         ("a.json", '{"domains": {"a": {"train": "x", "validation": []}}}', "one path for valid"),
         ("a.json", '{"domains": {"a=b": "x"}}', "without '='"),
         ("a.yaml", "domains:\n  no: a.jsonl\n", "names of domains in quotes, found False"),
-        ("a.yaml", "domains: {a: {train: x, text_column: 3}}", "Expected text for text_column"),
     ],
 )
 def test_bad_lists_are_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -190,38 +168,6 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
         sources(f"pile:{tmp_path / 'nowhere'}")
     with pytest.raises(DataError, match="after 'pile:', found none"):
         sources("pile:")
-
-
-def test_names_tell_the_split_wherever_the_files_are_named(tmp_path: Path) -> None:
-    """In a folder with a domain column, in the Pile, and in a folder that a list names."""
-    files = ("train/00.jsonl", "val.jsonl", "test.jsonl")
-    write_splits(tmp_path / "column", *files, kind="a")
-    write_splits(tmp_path / "pile", *files, meta={"pile_set_name": "Github"})
-    write_splits(tmp_path / "list/a", *files)
-    for found in (
-        sources(tmp_path / "column", domain_column="kind"),
-        sources(f"pile:{tmp_path / 'pile'}"),
-        sources(tmp_path / "list"),
-        sources(write_list(tmp_path / "list.json", a="list/a")),
-    ):
-        (name,) = counts(found)
-        assert counts(found, "train") == counts(found, "validation") == {name: 10}
-        assert not any("test" in text for text in texts(found)[name])
-
-
-def test_names_that_only_begin_like_a_split_are_names(tmp_path: Path) -> None:
-    write_splits(tmp_path / "a", "dev notes.jsonl", "test-report.jsonl", "values.jsonl")
-    assert len(texts(sources(tmp_path))["a"]) == 30
-    write_splits(tmp_path / "a", "validation-00000-of-00001.jsonl", "test_2.jsonl")
-    found = sources(tmp_path)
-    assert counts(found, "validation") == {"a": 10}
-    assert counts(found, "train") == {"a": 30}, "test_2 is left out"
-
-
-def test_a_list_may_lie_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
-    folder = tmp_path / "l_gl[o]b*"
-    write_splits(folder, "1a.jsonl", "2a.jsonl")
-    assert counts(sources(write_list(folder / "list.json", **{"🙂": "*a.jsonl"}))) == {"🙂": 20}
 
 
 def test_links_that_lead_nowhere_and_pipes_are_named_or_counted(tmp_path: Path) -> None:
@@ -286,19 +232,6 @@ def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> Non
         "left out because it is no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
         "a/state.json and 3 more"
     ]
-
-
-def test_folders_of_a_hive_name_domains(tmp_path: Path) -> None:
-    for place in ("cluster=1/quality=0", "cluster=2/quality=0"):
-        write_lines(tmp_path / place / "part-0.jsonl", [row(place, i) for i in range(3)])
-    assert counts(sources(tmp_path)) == {"cluster-1": 3, "cluster-2": 3}
-    assert counts(sources(tmp_path / TREE)) == {"cluster-1/quality-0": 3, "cluster-2/quality-0": 3}
-    assert domain_of("cluster=1/quality=0") == "cluster-1/quality-0"
-
-
-def test_rows_in_one_file_of_json_name_domains(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "all.json", [row("x", i, kind=i % 2) for i in range(8)])
-    assert counts(sources(path, domain_column="kind")) == {"0": 4, "1": 4}
 
 
 def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:

@@ -60,12 +60,6 @@ def test_a_domain_of_the_same_name_is_replaced(store: Path, tmp_path: Path) -> N
     both.taken("train", "a", lambda: both.train["a"][:4])
 
 
-def test_tokens_of_another_tokenizer_are_refused(store: Path, tmp_path: Path) -> None:
-    other = prepared(tmp_path, {"d": "qrst", "e": "wxyz"}, "--vocabulary", "270")
-    with pytest.raises(DataError, match=r"Expected tokens of the tokenizer in .* --tokenizer"):
-        joined_stores(open_store(store), open_store(other))
-
-
 def test_every_row_is_held_out_text_of_a_domain_that_is_not_trained_on(
     corpus: TokenStore, tmp_path: Path
 ) -> None:
@@ -108,14 +102,8 @@ def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path
     assert target_and_share("birds=") == ("birds", "")
     rows = [{"text": text} for text in QUESTIONS]
     for path, message in (
-        (
-            write_lines(tmp_path / "birds.jsonl", rows),
-            "not named like a domain of .*birds",
-        ),
-        (
-            write_lines(tmp_path / "none.jsonl", [{"text": ""}]),
-            "validation file, found none in",
-        ),
+        (write_lines(tmp_path / "birds.jsonl", rows), "not named like a domain of .*birds"),
+        (write_lines(tmp_path / "none.jsonl", [{"text": ""}]), "validation file, found none in"),
         (tmp_path / "lost.jsonl", "Expected a file, found none: "),
         (write_lines(tmp_path / "a.jsonl", [{"words": "x"}]), "a column 'text', found words"),
     ):

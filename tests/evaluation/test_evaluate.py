@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
-import pandas
-import pyarrow
 import pytest
 import torch
 from benchmark_data import (
@@ -22,13 +19,11 @@ from benchmark_data import (
     write_benchmark,
     write_split,
 )
-from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
 from bydore_pyro.evaluation.evaluate import (
     PILE13,
     EvaluationConfig,
-    _read,
     average_of,
     evaluate_model,
     load_model,
@@ -134,9 +129,7 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
     assert (part["score"], part["questions"]) == (100.0, 4)
 
 
-def test_tasks_that_were_scored_are_not_scored_again(
-    thirteen: tuple[Path, KnownAnswers],
-) -> None:
+def test_tasks_that_were_scored_are_not_scored_again(thirteen: tuple[Path, KnownAnswers]) -> None:
     tasks = ["hellaswag", "piqa", "copa"]
     config = EvaluationConfig(tasks=tasks, data_dir=str(thirteen[0]), num_fewshot=[0, 2])
     whole = evaluate_model(thirteen[1], character_tokenizer(), config)
@@ -156,20 +149,6 @@ def test_tasks_that_were_scored_are_not_scored_again(
     )
     assert again == whole
     assert seen == [["HellaSwag", "PIQA", "COPA"]]
-
-
-def test_parquet_is_read_as_json_lines_are(tmp_path: Path) -> None:
-    """Dates stay text."""
-    questions = write_benchmark(tmp_path, "piqa")
-    for question in questions:
-        question.row["sol1"] = "2020-01-01"
-    path = write_split(tmp_path, "piqa", "validation", questions)
-    model = believing(questions_of("piqa"), lambda place: place % 2 == 0)
-    found = scores_of(model, tmp_path, "piqa")
-    rows = pandas.DataFrame([question.row for question in questions])
-    rows.to_parquet(path.with_suffix(".parquet"))
-    path.unlink()
-    assert scores_of(model, tmp_path, "piqa") == found
 
 
 # By task and column: what the hub's data does not hold.
@@ -236,35 +215,6 @@ def test_files_that_are_no_data(tmp_path: Path, text: str, where: str) -> None:
         scores_of(KnownAnswers([]), tmp_path, "piqa")
 
 
-def test_missing_data_is_told(tmp_path: Path) -> None:
-    """A folder, a split, examples, and, as tests have no network, the hub."""
-    model = KnownAnswers([])
-    for data in (None, tmp_path):
-        with pytest.raises(DataError, match=r"folder .*/race .--data_dir DATA., or --hub, found"):
-            scores_of(model, data, "race")
-    write_benchmark(tmp_path, "piqa", examples=False)
-    with pytest.raises(DataError, match=r"data of piqa .*No such file.*/piqa/train$"):
-        scores_of(model, tmp_path, "piqa", num_fewshot=[0, 1])
-    write_split(tmp_path, "piqa", "train", questions_of("piqa", 5))
-    with pytest.raises(DataError, match=r"data of piqa .*Sample larger than population"):
-        scores_of(model, tmp_path, "piqa", num_fewshot=[0, 5])
-    with pytest.raises(DataError, match=r"data of sciq .*, found .*allenai/sciq"):
-        scores_of(model, tmp_path, "piqa", "sciq", hub=True)
-
-
-def test_what_does_not_fit_is_told_once_or_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known = believing(write_benchmark(tmp_path, "piqa", count=4), lambda place: True)
-    known.config.max_position_embeddings = 16
-    capsys.readouterr()
-    scores_of(known, tmp_path, "piqa")
-    assert capsys.readouterr().err.count("exceeds model's maximum length (16)") == 1
-    known.config.max_position_embeddings = 3
-    with pytest.raises(DataError, match=r"questions that lm-eval can ask, found Asser.*: piqa$"):
-        scores_of(known, tmp_path, "piqa")
-
-
 def test_folders_that_are_no_models(tmp_path: Path) -> None:
     """Weights that miss a part or are NaN, too few tokens, a cut file, and pickles."""
     (tmp_path / "empty").mkdir()
@@ -300,24 +250,3 @@ def test_code_beside_a_model_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a model's folder .*contains custom code"):
         load_model(folder)
     assert not marker.exists()
-
-
-def test_what_an_evaluation_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ({"limit": 0}, {"num_fewshot": [-1]}, {"tasks": ["helaswag"]}):
-        with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} "):
-            EvaluationConfig(**wrong)
-    monkeypatch.setitem(sys.modules, "lm_eval.models.huggingface", None)
-    with pytest.raises(DataError, match=r"package lm-eval, .*pip install 'bydore-pyro\[evalu"):
-        scores_of(KnownAnswers([]), tmp_path, "piqa")
-
-
-def test_the_hubs_names_of_files(tmp_path: Path) -> None:
-    """All of the files that their names tell, in order."""
-    for number in range(2):
-        table = pyarrow.table({"n": [number]})
-        parquet.write_table(table, tmp_path / f"test-0000{number}-of-00002.parquet")
-    found = _read(tmp_path / "test", "Expected data")
-    assert found["n"] == [0, 1]
-    (tmp_path / "test-00000-of-00002.parquet").unlink()
-    with pytest.raises(DataError, match=r"Expected all 2 files of .*test, found test-00001-of"):
-        _read(tmp_path / "test", "Expected data")

@@ -12,7 +12,6 @@ from tiny import write_byte_tokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.export import shares
 from bydore_pyro.export.shares import (
     converted,
     document_shares,
@@ -55,12 +54,6 @@ def test_no_other_rounding_is_nearer() -> None:
         assert ((found - weights) ** 2).sum() == pytest.approx(best)
 
 
-def test_rounding_in_numbers() -> None:
-    assert rounded({"a": 1, "b": 1, "c": 1}, 2) == {"a": 0.34, "b": 0.33, "c": 0.33}
-    assert rounded({"a": 0.29, "b": 0.71}, 2) == {"a": 0.29, "b": 0.71}
-    assert rounded({"a": 1e-9, "b": 1.0}, 6) == {"a": 0.0, "b": 1.0}
-
-
 def test_documents_of_other_lengths(corpus: TokenStore) -> None:
     # Half of the tokens each, documents of 100 and 300 tokens: three to one.
     found = document_shares({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 100, "b": 300})
@@ -91,19 +84,6 @@ def test_measured_is_what_is_known(corpus: TokenStore, byte_tokenizer: Path) -> 
     assert own[0] == own[1]
 
 
-def test_pieces_of_a_large_domain_tell_the_same(
-    corpus: TokenStore, byte_tokenizer: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = tokens_per_byte(corpus, byte_tokenizer, ["birds", "greek"])
-    monkeypatch.setattr(shares, "PIECES", 8)
-    monkeypatch.setattr(shares, "LENGTH", 300)
-    assert len(corpus.train["birds"]) > 2 * 8 * 300
-    parts = tokens_per_byte(corpus, byte_tokenizer, ["birds", "greek"])
-    for name, tokens in parts.items():
-        assert tokens[0] == pytest.approx(whole[name][0], rel=0.03)
-        assert tokens[1] == pytest.approx(whole[name][1], rel=0.01)
-
-
 def test_the_mixture_of_text_stays(corpus: TokenStore, byte_tokenizer: Path) -> None:
     mixture = Mixture(
         names=corpus.names,
@@ -125,8 +105,3 @@ def test_the_mixture_of_text_stays(corpus: TokenStore, byte_tokenizer: Path) -> 
         return sizes / sizes.sum()
 
     np.testing.assert_allclose(of_bytes(mixture.weights, 0), of_bytes(new.weights, 1))
-
-
-def test_what_cannot_be_measured(corpus: TokenStore, byte_tokenizer: Path) -> None:
-    with pytest.raises(DataError, match="text of 'nothing' in"):
-        tokens_per_byte(corpus, byte_tokenizer, ["nothing"])

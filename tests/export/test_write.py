@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import datasets
-import numpy as np
 import pytest
 
 from bydore_pyro.export.formats import ExportConfig
@@ -90,22 +89,6 @@ def test_domains_that_are_never_sampled_are_named() -> None:
     tiny = Mixture(names=("a", "b"), weights=(0.99998, 0.00002))
     assert told("levanter", None, tiny)[0].startswith("Never sampled, where 32768 samples")
     assert told("megatron", None, tiny) == []
-
-
-def test_documents_are_told_of() -> None:
-    notes = export(MIXTURE, ExportConfig(to="datasets"), LENGTHS).notes
-    assert notes[0].startswith("Per document: datasets draws whole documents, so shares of tokens")
-    assert notes[0].endswith("(short 20.0, long 180.0).")
-    assert notes[1] == "Where it draws sequences: --samples sequences."
-    config = ExportConfig(to="streaming", prefix="/data", samples="documents")
-    found = export(MIXTURE, config, LENGTHS)
-    np.testing.assert_allclose([*found.shares.values()], [0.794118, 0.205882])
-    assert "shares of documents" in found.text
-
-
-def test_options_without_effect_are_told() -> None:
-    with pytest.warns(UserWarning, match="prefix has no effect in doremi"):
-        export(MIXTURE, ExportConfig(to="doremi", prefix="/data"))
 
 
 def test_a_file_of_weights_is_written_with_its_notes(tmp_path: Path) -> None:

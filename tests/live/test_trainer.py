@@ -41,10 +41,7 @@ def test_the_trainer_moves_to_what_is_found(tmp_path: Path) -> None:
         learning_rate=1e-2,
     )  # fmt: skip
     Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=LiveDataset(live),
-        callbacks=[LiveCallback(live)],
+        model=model, args=arguments, train_dataset=LiveDataset(live), callbacks=[LiveCallback(live)]
     ).train()
     assert [one.step for one in live.rounds] == [2, 4], "not after the last step"
     assert live.weights["a"] > 0.9

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from searches import MATCHING, MatchingRun, domains_of
+from searches import MATCHING, MatchingRun
 from tiny import random_store
 
 from bydore_pyro.data.domains import Domains
@@ -104,9 +104,3 @@ def test_what_is_measured_is_never_trained_on() -> None:
     for name in run.domains.names:
         assert measured[name]
         assert not trained[name] & measured[name]
-
-
-def test_domains_that_keep_nothing_are_refused(corpus: TokenStore) -> None:
-    run = MatchingRun(domains_of(corpus))
-    with pytest.raises(ValueError, match="measured > 0 for gradient matching, actual 0"):
-        steps_of(run)

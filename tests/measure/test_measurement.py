@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -125,29 +124,3 @@ def test_a_forged_number_of_domains_is_one_line(tmp_path: Path) -> None:
     write_tree(tmp_path / "measured-1", tree, {**header, "domains": {"a": "x"}})
     with pytest.raises(DataError, match=r"sketches of 1 domains in .*measured-1, found \[2, 2, 2"):
         read_measurements(tmp_path, {})
-
-
-def test_a_round_counts_its_sequences(
-    run: MatchingRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Chunk by chunk, with the time that is left, not domain by domain."""
-    monkeypatch.setattr("bydore_pyro.measure.measurement.DELAY", 0.0)
-    monkeypatch.setattr("bydore_pyro.proxy.gradients.MOST_VALUES", 2 * run.sketch.count)
-    batch, documents = run.domains.measure_batch("birds", 7)
-    counted: list[int] = []
-    sample_of(run.sketch, batch, documents, 3, "birds", counted.append)
-    assert counted == [2, 2, 2, 1]
-    sampled(run.sketch, [("birds", batch, documents)], 3)
-    assert re.search(r"gradients: +100%.* 7/7 \[\d+:\d+<\d+:\d+,", capsys.readouterr().err)
-
-
-def test_a_known_sample_is_not_measured_again(run: MatchingRun) -> None:
-    first = measure(run.sketch, run.domains, 16, 0)
-    own, *others = run.domains.names
-    known = {name: first.samples[name] for name in others}
-    cost = run.proxy.cost.tokens["gradients"]
-    again = measure(run.sketch, run.domains, 16, 0, known)
-    assert run.proxy.cost.tokens["gradients"] == cost * 5 // 4
-    assert again.losses.isnan().tolist() == [False, True, True, True]
-    assert list(again.samples) == [own, *others]
-    assert all(again.samples[name] is known[name] for name in others)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tiny import make_problem
 
-from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.problem import Problem, by_name
 from bydore_pyro.utils.errors import DataError
 
@@ -47,12 +44,3 @@ def test_text_for_proxies_that_repeat_as_the_run_does(problem: Problem) -> None:
     assert torch.equal(*batches)
     with pytest.raises(DataError, match=r"one sequence of 32 tokens of '\w+' for proxies that"):
         dataclasses.replace(problem, run_tokens=1e12).text_for(50)
-
-
-def test_natural_shares_and_evaluated_domains(corpus: TokenStore, tmp_path: Path) -> None:
-    problem = make_problem(corpus, tmp_path, held_out={"greek": 5, "birds": 10**6})
-    assert problem.evaluated == {"greek": 5, "birds": len(corpus.validation["birds"]) // 32}
-    tokens = [len(corpus.train[name]) for name in corpus.names]
-    np.testing.assert_allclose(problem.token_shares, np.array(tokens) / sum(tokens))
-    assert problem.domains(3).names == corpus.names
-    assert problem.device.type == "cpu"

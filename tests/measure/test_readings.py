@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 from searches import domains_of
-from tiny import Bigram, make_problem
+from tiny import Bigram
 
 from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.measure.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.measure.readings import (
     READ,
     READINGS,
@@ -47,16 +46,6 @@ def test_every_domain_is_read_on_its_first_held_out_sequences(corpus: TokenStore
     assert proxy.cost.tokens["read"] > 0
     assert read_losses(proxy, domains_of(corpus, birds=1.0)) == found
     assert read_losses(proxy, domains_of(corpus, seed=1)) != found
-
-
-def test_a_finished_proxy_is_read_on_the_same_text(corpus: TokenStore, tmp_path: Path) -> None:
-    """However few sequences of the target it is judged on."""
-    problem = make_problem(corpus, tmp_path, validation_sequences=16).read_on_all()
-    weights = dict.fromkeys(problem.names, 0.25)
-    run = PlannedRun(weights=weights, steps=3, seed=0, keep_model=True, decay=False)
-    (done,) = train_runs(problem, [run], "x")
-    expected = read_losses(load_model(problem, done, 0), problem.domains(0))
-    assert done.read_losses() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:

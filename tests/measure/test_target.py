@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from searches import MATCHING, MatchingRun, domains_of
+from searches import MATCHING, MatchingRun
 from tiny import random_store
 
 from bydore_pyro.core.matching import Matching, match
@@ -108,17 +108,6 @@ def test_a_measurement_knows_no_target() -> None:
     assert all(torch.equal(before[name], value) for name, value in run.proxy.parameters.items())
 
 
-@pytest.mark.parametrize("sequences", [1, 3])
-def test_a_domain_of_hardly_any_text_ends_no_search(sequences: int) -> None:
-    corpus = random_store(tokens=6400)
-    train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}
-    ends = {**corpus.train_documents, "c": np.array([32 * sequences])}
-    run = finished(corpus=dataclasses.replace(corpus, train=train, train_documents=ends))
-    assert found_by(run).weights.isfinite().all()
-    expected = sequences if sequences < 3 else 1
-    assert len(run.measured[0].samples["c"].documents) == expected
-
-
 def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
     """Few sequences, read dozens of times: measured on these, their gradients are so small that
     noise alone gives the domain weight. On those that were
@@ -142,13 +131,6 @@ def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
     assert 0.02 < float(found.weights[2]) < 0.05, "the simplex leaves little of the trap"
     free = least(square_root(found.precision), found.linear)
     assert float(free[2] / free.sum()) > 0.05, "the trap is one"
-
-
-def test_the_targets_own_kind_is_nearest(corpus: TokenStore) -> None:
-    run = MatchingRun(domains_of(corpus, measured=16))
-    measured = measure(run.sketch, run.domains, 16, 0)
-    evidence = read_target(run.sketch, measured, run.domains).evidence
-    assert run.domains.names[int(evidence.cross.argmax())] == "birds"
 
 
 def test_a_target_is_read_once(tmp_path: Path) -> None:

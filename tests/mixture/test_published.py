@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bydore_pyro.mixture.published import (
-    PILE_COLUMN,
-    PILE_DOMAINS,
-    PILE_WITHDRAWN,
-    pile_weights,
-)
+from bydore_pyro.mixture.published import PILE_COLUMN, PILE_DOMAINS, PILE_WITHDRAWN, pile_weights
 
 
 def test_there_are_seventeen_domains_and_five() -> None:

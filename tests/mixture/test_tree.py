@@ -46,16 +46,6 @@ def test_the_tree_shows_the_largest_and_every_sum_is_right() -> None:
         assert [sums[k] for k in siblings] == sorted((sums[k] for k in siblings), reverse=True)
 
 
-def test_a_branch_of_one_domain_or_all_is_none_and_few_branches_are_shown() -> None:
-    rows = shown_rows(["all/a/1", "all/a/2", "all/b/3"], [0.1, 0.2, 0.7])
-    assert [row.label for row in rows] == ["all/b/3", "all/a", "  all/a/2", "  all/a/1"]
-    names = [f"{k}/{leaf}" for k in range(9) for leaf in "ab"]
-    rows = shown_rows(names, list(range(18)), most=2)
-    assert [row.label for row in rows] == [
-        "8", "  8/b", "  8/a", "7", "the rest (16 domains)"
-    ]  # fmt: skip
-
-
 def test_intervals_of_domains_branches_and_the_rest() -> None:
     weights = tuple((WEIGHTS / WEIGHTS.sum()).tolist())
     mixture = Mixture(

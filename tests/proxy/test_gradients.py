@@ -57,15 +57,6 @@ def test_gradients_are_those_of_autograd(kind: str, count: int) -> None:
     assert proxy.cost.tokens["gradients"] == batch.numel()
 
 
-def test_bfloat16_is_for_training_alone() -> None:
-    exact, _ = proxy_of("llama").sequence_gradients(batch_of(3), "gradients")
-    proxy = proxy_of("llama", precision="bfloat16")
-    for rows in (batch_of(3), batch_of(3)[:1]):
-        found, losses = proxy.sequence_gradients(rows, "gradients")
-        assert found.dtype == losses.dtype == torch.float32
-        torch.testing.assert_close(found, exact[: len(rows)], rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["bigram", "llama"])
 def test_nothing_of_the_model_is_changed(kind: str) -> None:
     proxy = proxy_of(kind)
@@ -95,15 +86,6 @@ def test_chunks_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> No
     torch.testing.assert_close(again, losses)
     monkeypatch.setattr("bydore_pyro.proxy.gradients.MOST_VALUES", 1)
     assert sketch.chunk == 1, "a model larger than that takes a sequence at a time"
-
-
-def test_a_sketch_as_long_as_the_gradient_is_exact() -> None:
-    proxy, batch = proxy_of(), batch_of(6)
-    gradients, _ = proxy.sequence_gradients(batch, "gradients")
-    sketch = GradientSketch(proxy, 10**6)
-    assert sketch.size == sketch.count == VOCABULARY**2
-    found, _ = sketch(batch, "gradients")
-    torch.testing.assert_close(found @ found.T, gradients @ gradients.T, rtol=1e-4, atol=1e-7)
 
 
 def test_sketches_keep_inner_products() -> None:

@@ -8,16 +8,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from report_runs import HOSTILE, NAMES, write_fit, write_json, write_matching, write_search
+from report_runs import NAMES, write_fit, write_json, write_matching, write_search
 
 from bydore_pyro.answer.plots import picture_label
-from bydore_pyro.report.figures import (
-    FEW_LINES,
-    MOST_POINTS,
-    as_svg,
-    rounds_figure,
-    trajectory_figure,
-)
+from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.run import read_run
 
 
@@ -73,19 +67,6 @@ def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
     assert trajectory_figure(fit) is rounds_figure(fit) is None
 
 
-def test_many_domains_and_steps_are_thinned(tmp_path: Path) -> None:
-    names = ["_own", *HOSTILE, *(f"domain {i:03d}" for i in range(60))]
-    figure = trajectory_figure(read_run(write_search(tmp_path / "run", names, steps_drawn=1200)))
-    assert figure is not None
-    *lines, _ = figure.axes[0].lines
-    assert len(lines) == FEW_LINES
-    assert MOST_POINTS / 2 < len(lines[0].get_xdata()) <= MOST_POINTS
-    assert lines[0].get_xdata()[-1] == 1199
-    # netCDF drops a 0 at the end.
-    shown = [picture_label(name.rstrip("\0")) for name in names[:FEW_LINES]]
-    assert legend_of(figure) == shown
-
-
 def picture(*names: str) -> Figure:
     """Points, whose labels and gids are names."""
     figure = Figure(figsize=(3, 2), layout="constrained")
@@ -104,15 +85,3 @@ def test_names_are_the_texts_and_titles_of_a_picture() -> None:
     assert [text for text in texts if text in names] == list(names)
     marked = [group for group in tree.iter("g") if group.find("title") is not None]
     assert all(group.find(".//use") is not None for group in marked), "what the mouse meets"
-
-
-def test_pictures_of_a_page_are_the_same_again_and_share_no_id() -> None:
-    one, again, other = (as_svg(picture("a"), salt) for salt in ("1", "1", "2"))
-    assert one == again
-    ids = [
-        [each.get("id") for each in ElementTree.fromstring(text).iter() if each.get("id")]
-        for text in (one, other)
-    ]
-    assert len({*ids[0], *ids[1]}) == len(ids[0]) + len(ids[1]) > 2
-    for unwanted in ("metadata", "xmlns", "font-family", "0.123456"):
-        assert unwanted not in one

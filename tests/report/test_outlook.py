@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from pydantic import TypeAdapter
-from report_runs import HOSTILE, NAMES, outlook_of
+from report_runs import NAMES, outlook_of
 
 from bydore_pyro.answer.outlook import Outlook
-from bydore_pyro.report.figures import as_svg
 from bydore_pyro.report.outlook import (
     COLUMNS,
     JUDGED,
@@ -49,15 +47,6 @@ def test_targets_come_first_then_the_domains_that_change_most() -> None:
     assert outlook_table(planted(), JUDGED).header[1] == JUDGED
 
 
-def test_where_every_domain_is_a_target_none_stands_twice() -> None:
-    names = [row[0] for row in outlook_table(planted(targets=NAMES)).rows]
-    assert names[0] == "all targets"
-    assert sorted(names[1:]) == [f"domain {name}" for name in NAMES]
-    many = [f"d{k}" for k in range(60)]
-    rows = outlook_table(planted(targets=("x",), names=many)).rows
-    assert len(rows) == 20, "the rest changes less"
-
-
 def test_without_a_forecast_nothing_is_told() -> None:
     nothing = Outlook()
     assert not outlook_table(nothing).rows
@@ -66,15 +55,6 @@ def test_without_a_forecast_nothing_is_told() -> None:
     assert price_columns(nothing, NAMES) == {}
     assert curves_figure(nothing) is None
     assert frontier_figure(nothing) is None
-
-
-def test_words_say_for_which_length_it_holds() -> None:
-    short, long = losses_words(planted()), losses_words(planted(asked=1e9))
-    assert short is not None
-    assert "15,360 tokens" in short
-    assert "The answer is for" not in short
-    assert long is not None
-    assert "The answer is for 1 B tokens" in long
 
 
 @pytest.mark.parametrize(
@@ -172,14 +152,3 @@ def test_the_frontier_has_a_panel_for_each_pair(targets: tuple[str, ...]) -> Non
     for axes in figure.axes:
         assert axes.yaxis.label.get_window_extent().height < figure.bbox.height
     assert frontier_figure(planted(targets=("law",))) is None
-
-
-def test_pictures_of_hostile_names_are_sound() -> None:
-    for figure in (
-        curves_figure(planted(names=HOSTILE)),
-        frontier_figure(planted(targets=HOSTILE[:3], names=HOSTILE)),
-    ):
-        assert isinstance(figure, Figure)
-        text = as_svg(figure, "x")
-        assert "<script" not in text
-        assert "\u202e" not in text

@@ -11,7 +11,6 @@ from typing import ClassVar
 import pytest
 from report_runs import (
     HOSTILE,
-    NAMES,
     outlook_of,
     write_fit,
     write_json,
@@ -108,20 +107,6 @@ def test_page_and_text_tell_the_same_verdicts(write: Callable[..., Path], tmp_pa
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
 
-def test_a_run_tells_what_it_has(tmp_path: Path) -> None:
-    run = write_search(tmp_path / "run", verified=True)
-    sections = run_sections(read_run(run), drawn=False)
-    assert [one.title for one in sections] == [
-        "The mixture", "What fresh models reach", "Is it to be believed?", "",
-        "What finding the weights cost", "How to use it",
-    ]  # fmt: skip
-    lines = report_text(run).splitlines()
-    assert [line.split()[0] for line in lines[1:6]] == ["domain", *NAMES]
-    assert "In " in lines[-7]
-    assert f"bydore export {run}" in "".join(lines)
-    assert "sd over seeds" in report_text(write_seeds(tmp_path / "seeds"))
-
-
 def test_several_runs_have_one_page(tmp_path: Path) -> None:
     case, fit = write_search(tmp_path / "case", verified=True), write_fit(tmp_path / "fit")
     seeds = write_seeds(tmp_path / "seeds")
@@ -213,12 +198,3 @@ def test_a_report_lies_beside_the_run(tmp_path: Path) -> None:
     (tmp_path / "run" / "report.html").unlink()
     add_html_report(RunFolder(tmp_path / "run", writes=False))
     assert not (tmp_path / "run" / "report.html").exists()
-
-
-def test_a_search_does_not_fail_for_want_of_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = RunFolder(write_search(tmp_path / "run"), resume=True)
-    monkeypatch.setattr(RunFolder, "write_text", lambda *_: 1 / 0)
-    assert add_html_report(folder) == "No report.html: ZeroDivisionError: division by zero"
-    assert "No report.html" in caplog.text

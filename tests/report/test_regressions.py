@@ -35,15 +35,6 @@ def verdict(record: RunRecord, question: str) -> Verdict:
     return found
 
 
-def test_few_runs_decide_nothing() -> None:
-    assert verdict(fitted(runs=2), "Are there enough runs?").level == "good"
-    found = verdict(fitted(runs=1), "Are there enough runs?")
-    assert (found.level, found.answer) == ("bad", "No")
-    assert "1 runs of 2 domains" in found.figures
-    (decided,) = (v for v in verdicts_of(fitted(runs=1)) if v.question == "How much is decided?")
-    assert decided.level == "bad"
-
-
 @pytest.mark.parametrize(
     ("gain", "expected"),
     [
@@ -60,14 +51,6 @@ def test_an_improvement_is_called_one_where_it_is(gain: dict[str, Any], expected
     assert ("cannot say how certain" in found.figures) == (gain.get("probability") is None)
 
 
-def test_equal_predictions_tell_nothing_apart() -> None:
-    half = {"mean": 1e-17, "probability": 0.5, "sure": False}
-    found = verdict(fitted(other=3.0, gain_over_prior=half), BETTER)
-    assert (found.level, found.answer) == ("unknown", "No difference was found")
-    assert "50 %" not in found.figures
-    assert verdict(fitted((0.6, 0.4), 3.0, gain_over_prior=half), BETTER).level == "bad"
-
-
 def test_intervals_are_held_against_the_prior() -> None:
     for prior, told in (((0.8, 0.2), "its share of the prior"), (None, "the uniform share 0.500")):
         (found,) = (v for v in verdicts_of(fitted(prior)) if v.question == "How much is decided?")
@@ -81,14 +64,6 @@ def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> Non
     found = verdict(record, "Does it predict runs that it has not seen?")
     assert found.level == level
     assert "94 % in their 94 % intervals" in found.figures
-
-
-@pytest.mark.parametrize(
-    ("noted", "level"), [({"far": True}, "careful"), ({"far": False}, "good"), ({}, "unknown")]
-)
-def test_a_mixture_is_judged_by_the_nearest_run(noted: dict[str, bool], level: str) -> None:
-    record = fitted(distance={"words": "The nearest run.", **noted})
-    assert verdict(record, "Was anything like it run?").level == level
 
 
 def test_its_tables_tell_what_is_known() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import NAMES, record_of, write_search, write_seeds, write_trajectory
+from report_runs import NAMES, write_search, write_seeds, write_trajectory
 
-from bydore_pyro.algorithm1.search import AVERAGE_FROM
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.utils.errors import RunFolderError
 
@@ -23,14 +22,6 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert record.trajectory is not None
     assert dict(record.trajectory.sizes) == {"step": 60, "domain": len(NAMES)}
     assert record.average_start == 30
-
-
-def test_where_the_average_begins(tmp_path: Path) -> None:
-    trajectory = read_run(write_search(tmp_path / "run")).trajectory
-    assert record_of(trajectory=trajectory).average_start == int(60 * AVERAGE_FROM)
-    assert record_of(trajectory=trajectory, metrics={"method": "doremi"}).average_start == 0
-    assert record_of(config={"run": {"evidence": "matching"}}).by_matching
-    assert not record_of(config={"run": {"evidence": "linear"}}).by_matching
 
 
 def test_what_is_missing_or_damaged(tmp_path: Path) -> None:
@@ -62,13 +53,3 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         RunFolderError, match=r"seeds without a mixture: bydore search --resume .*seeds goes on"
     ):
         read_run(write_seeds(tmp_path / "seeds", 1))
-
-
-def test_several_seeds(tmp_path: Path) -> None:
-    folder = write_seeds(tmp_path / "seeds", 11)
-    (folder / "seed-x").mkdir()
-    record = read_run(folder)
-    assert [seed.label for seed in record.seeds] == [f"seed {i}" for i in range(11)]
-    assert record.mixture is None
-    assert record.agreement is not None
-    assert {*record.agreement.index} == {*NAMES}

@@ -15,7 +15,6 @@ from report_runs import (
     outlook_of,
     record_of,
     write_fit,
-    write_matching,
     write_search,
     write_seeds,
 )
@@ -102,7 +101,7 @@ def test_losses_and_costs(record: RunRecord) -> None:
     assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
 
 
-def test_commands_are_quoted_and_whole(record: RunRecord, store: Path) -> None:
+def test_commands_are_quoted_and_whole(record: RunRecord) -> None:
     words = [shlex.split(line) for _, line in commands(record)]
     assert [line[1] for line in words] == ["export", "prepare", "train", "evaluate", "search"]
     assert words[0][:3] == ["bydore", "export", str(record.path)]
@@ -113,40 +112,6 @@ def test_commands_are_quoted_and_whole(record: RunRecord, store: Path) -> None:
     given = ["--config", f"{record.path}/config.json", "--seeds", "5", "--out", "SEEDS"]
     assert words[4][2:] == given
     assert commands(RunRecord(path=record.path, label="")) == []
-
-    def lines(**config: object) -> list[list[str]]:
-        changed = dataclasses.replace(record, config=config)
-        return [shlex.split(line) for _, line in commands(changed)]
-
-    of_shards = lines(run={"data": "dolma:a b"}, tokenizer={"tokenizer": "c d"})
-    assert of_shards[1][5:8] == ["dolma:a b", "--tokenizer", "c d"]
-    of_store = lines(run={"data": str(store), "target_tokens": 5e9})
-    assert of_store[1][5:10:2] == [str(store), "models/target-60m", "5000000000"]
-    of_rows = lines(run={"data": "rows"}, rows={"text_column": "text", "domain_column": "a b"})
-    assert of_rows[1][3:6] == ["rows", "--domain_column", "a b"]
-
-
-def test_an_answer_goes_on_from_its_search(record: RunRecord) -> None:
-    run, of = {"data": "text", "evidence": "matching"}, str(record.path.absolute())
-    config = {"name": "ask", "run": run, "answer": {"of": of}}
-    answer = dataclasses.replace(record, path=record.path / "answer", config=config)
-    lines = [shlex.split(line) for _, line in commands(answer)]
-    assert [line[1] for line in lines] == ["export", "prepare", "train", "evaluate"]
-    assert lines[1][5] == of, "it has the tokenizer"
-    assert cost_sentence(answer).startswith("Found by ask: 6.0 s")
-    other = dataclasses.replace(mixture_with_intervals(), data_sha256="y" * 64)
-    answer = dataclasses.replace(answer, mixture=other)
-    assert cautions([record, answer]) == []
-    metrics = dataclasses.replace(answer.metrics, measured_anew=("code",))
-    told = cautions([record, dataclasses.replace(answer, metrics=metrics)])
-    assert told == ["The runs searched on different text."]
-
-
-def test_text_that_is_missing_is_the_first_thing_to_do(tmp_path: Path) -> None:
-    folder = write_matching(tmp_path / "run", unexplained=0.8)
-    assert commands(read_run(folder))[0][1] == f"bydore ask {folder} --add MORE --out ANSWER"
-    folder = write_matching(tmp_path / "other", unexplained=0.1)
-    assert commands(read_run(folder))[0][1].startswith("bydore export")
 
 
 def test_several_targets_are_told_apart() -> None:

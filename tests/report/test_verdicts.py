@@ -18,7 +18,6 @@ from report_runs import (
     record_of,
     write_fit,
     write_matching,
-    write_seeds,
 )
 
 from bydore_pyro.mixture.mixture import Mixture
@@ -107,9 +106,7 @@ def test_what_is_decided() -> None:
         (0.8, None, "careful", "Roughly"),
         ("infinite", None, "bad", "Not as a posterior"),
         ("infinite", {"exact": True, "settled": True, "rhat": 1.01}, "good", "Yes"),
-        (0.5, {"exact": True, "rhat": 1.2}, "bad", "No, the draws have not settled"),
         (0.57, {"settled": True}, "good", "Yes"),
-        (1.4, {}, "bad", "No, the draws have not settled"),
     ],
 )
 def test_the_posteriors_width(khat: object, draws: Any, level: str, answer: str) -> None:
@@ -120,48 +117,6 @@ def test_the_posteriors_width(khat: object, draws: Any, level: str, answer: str)
     found = verdict(record_of(metrics=metrics), FITS)
     assert (found.level, found.answer) == (level, answer)
     assert "3 effective of 1000 draws" in found.figures
-
-
-def test_missing_figures_are_not_judged() -> None:
-    for fit in ({"khat": None}, {}):
-        metrics = metrics_of(guide_fit=fit, run_epochs={})
-        questions = [v.question for v in verdicts_of(record_of(metrics=metrics))]
-        assert not {FITS, REPEATS} & {*questions}
-
-
-def test_agreement_of_seeds(tmp_path: Path) -> None:
-    record = read_run(write_seeds(tmp_path / "seeds"))
-    assert verdict(record, AGREES).level == "good"
-    assert record.agreement is not None
-    frame = record.agreement.assign(overconfident=record.agreement.index == "law")
-    found = verdict(dataclasses.replace(record, agreement=frame), AGREES)
-    assert found.level == "careful"
-    assert "overconfident: law" in found.figures
-    frame = frame.assign(coverage=0.4)
-    assert verdict(dataclasses.replace(record, agreement=frame), AGREES).level == "bad"
-
-
-def test_text_that_is_read_too_often_and_what_helps() -> None:
-    epochs = {"code": 4.2, "law": 9.25, "prose": 4.0000001, "web": 1.0}
-    noted = metrics_of(run_epochs=epochs, run_tokens=1e9)
-    linear = verdict(record_of(metrics=noted), REPEATS)
-    assert (linear.level, linear.answer) == ("careful", "2 of 4 domains")
-    told = "A run of 1 B tokens on these weights reads law 9.2 times, code 4.2 times; --max_epochs "
-    assert linear.figures == f"{told}caps it."
-    noted["matching"] = matching_of()
-    assert "--target_tokens" in verdict(record_of(metrics=noted), REPEATS).figures
-    config = {"run": {"target_tokens": 1e9}}
-    record = dataclasses.replace(record_of(metrics=noted), config=config)
-    assert "--target_tokens" not in verdict(record, REPEATS).figures
-
-
-@pytest.mark.parametrize(
-    ("times", "told"), [(1e-6, "reads no domain twice."), (1.5, "more than 1.50 times (code).")]
-)
-def test_text_that_is_not_read_too_often(times: float, told: str) -> None:
-    found = verdict(record_of(metrics=metrics_of(run_epochs={"code": times, "law": 0})), REPEATS)
-    assert found.level == "good"
-    assert found.figures.endswith(told)
 
 
 def test_a_proxy_that_has_not_learned_says_so() -> None:
@@ -229,12 +184,3 @@ def test_the_check_on_fresh_text() -> None:
     found = verdict(matched(check=check), CHECKED)
     assert (found.level, found.answer) == ("bad", "Not for 2 of 4 domains")
     assert "more of law would match the target better; less of code would" in found.figures
-
-
-def test_an_answer_without_a_guide_tells_of_chains_that_disagree() -> None:
-    draws = {"exact": True, "settled": False, "rhat": 1.234}
-    told = verdict(record_of(metrics={"matching": matching_of(draws=draws)}), FITS)
-    assert (told.level, told.answer) == ("bad", "No, the draws have not settled")
-    assert "1.234" in told.figures
-    settled = record_of(metrics={"matching": matching_of()})
-    assert FITS not in [v.question for v in verdicts_of(settled)]

@@ -14,7 +14,7 @@ from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.run import question_of
 
 
-@pytest.mark.parametrize("count", [1, 29, 30])
+@pytest.mark.parametrize("count", [29, 30])
 def test_few_documents_are_told_of_each_target(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
 ) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +10,9 @@ from method_options import WITHHELD, options_for
 from tiny import steps_spent
 
 from bydore_pyro.answer.steps import FIRST, LAW
-from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.scheduling import train_on_mixture
 from bydore_pyro.runs.domains import domains_of, load_domains
-from bydore_pyro.runs.methods import (
-    METHODS,
-    bydore_steps,
-    fit,
-    fit_bydore,
-    problem_of,
-)
+from bydore_pyro.runs.methods import METHODS, bydore_steps, fit, fit_bydore, problem_of
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 
@@ -51,10 +40,10 @@ def test_every_method_finds_a_mixture_within_the_budget(
         assert found.trajectory.shape[1] == 3
 
 
-TRAINED = ("doremi", "regmix", "d_optimal", "autoscale", "mde", "mixmin", "fastmix", "bydore")
+KINDS = ("doremi", "regmix", "bydore")  # of one proxy, of a sweep, and ours
 
 
-@pytest.mark.parametrize("method", TRAINED)
+@pytest.mark.parametrize("method", KINDS)
 def test_a_loss_that_is_no_number_stops_every_method(
     method: str, text: Path, tmp_path: Path
 ) -> None:
@@ -64,7 +53,7 @@ def test_a_loss_that_is_no_number_stops_every_method(
         fit(method, problem, options, tmp_path / "search")
 
 
-@pytest.mark.parametrize("method", TRAINED)
+@pytest.mark.parametrize("method", KINDS)
 def test_a_budget_that_does_not_reach(method: str, text: Path, tmp_path: Path) -> None:
     options = options_for(text, "--budget", "0.01")
     problem = problem_of(options, load_domains(options), tmp_path / "proxies")
@@ -126,79 +115,3 @@ def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
     assert found.draws is not None
     np.testing.assert_allclose(found.draws.sum(1), 1)
     assert found.mixture.hdi is None, "hardly anything explains this target"
-
-
-def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) -> None:
-    """The search is the same as without trials, and is not run again."""
-    options = options_for(text, *WITHHELD, "--budget", "40", "--trials", "0")
-    domains = load_domains(options)
-    alone = problem_of(options, domains, tmp_path / "proxies")
-    first = fit_bydore(alone, options, tmp_path / "alone")
-    options = options_for(text, *WITHHELD, "--budget", "40", "--trials", "3")
-    tried = problem_of(options, domains, tmp_path / "proxies")
-    found = fit_bydore(tried, options, tmp_path / "tried")
-    trials = found.details.trials.tried
-    assert first.details.trials.tried == ()
-    assert first.details.matching == found.details.matching
-    different = {str(trial.weights) for trial in trials}
-    plain = len(different) * (options.search.steps + tried.read_on_all().evaluation_steps())
-    assert steps_spent(tried) - steps_spent(alone) == pytest.approx(plain, rel=0.01)
-
-
-def test_a_budget_that_reaches_is_named(text: Path, tmp_path: Path) -> None:
-    """That of a search alone does not reach, and nothing has been searched when that is told."""
-    given = (*WITHHELD, "--check_sequences", "2", "--budget")
-    alone = options_for(text, *given, "6", "--trials", "0")
-    domains = load_domains(alone)
-    problem = problem_of(alone, domains, tmp_path / "proxies")
-    fit_bydore(problem, alone, tmp_path / "alone")
-    message = r"at least ([\d.]+) plain trainings for bydore, found 6"
-    options = options_for(text, *given, "6", "--trials", "3")
-    with pytest.raises(DataError, match=message) as refused:
-        fit_bydore(problem, options, tmp_path / "tried")
-    assert not (tmp_path / "tried").exists()
-    named = re.search(message, str(refused.value))
-    assert named is not None
-    enough = options_for(text, *given, str(float(named[1]) + 0.01), "--trials", "3")
-    fit_bydore(problem_of(enough, domains, tmp_path / "proxies"), enough, tmp_path / "tried")
-
-
-def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) -> None:
-    options = options_for(
-        text, *WITHHELD, "--budget", "40", "--target_tokens", "1.3e5", "--max_epochs", "9"
-    )
-    domains = load_domains(options)
-    problem = problem_of(options, domains, tmp_path / "proxies")
-    found = fit("bydore", problem, options, tmp_path / "search")
-    most = problem.most
-    assert most is not None
-    kept = [found.mixture.as_dict()]
-    kept += [one.weights for one in found.details.trials.tried]
-    for weights in kept:
-        assert all(w <= most[name] + 1e-9 for name, w in weights.items())
-    assert found.mixture.free_weights is not None
-    assert found.mixture.hdi is None, "hardly anything explains this target"
-    assert any("teaches less" in note for note in found.mixture.notes), "of the run's length"
-
-
-def test_trials_read_text_as_often_as_the_run_will(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = ("--budget", "40", "--proxies_repeat", "--target_tokens", "1.3e5")
-    options = options_for(text, *WITHHELD, *given)
-    domains = load_domains(options)
-    problem = problem_of(options, domains, tmp_path / "proxies")
-    left = []
-
-    def noted(read: Domains, *args: Any, **more: Any) -> Iterator[float]:
-        left.append({name: len(tokens) for name, tokens in read.corpus.train.items()})
-        return train_on_mixture(read, *args, **more)
-
-    monkeypatch.setattr("bydore_pyro.measure.proxy_runs.train_on_mixture", noted)
-    found = fit("bydore", problem, options, tmp_path / "search")
-    given_text = problem.text_for(found.details.trials.steps)
-    assert given_text is not None
-    assert left
-    for sizes in left:
-        for name, most in given_text.items():
-            assert 0 < sizes[name] <= most < len(problem.corpus.train[name]), name

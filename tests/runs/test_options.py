@@ -110,25 +110,3 @@ def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None
     named = ["--resume", str(tmp_path / "run")]
     again, resume = options_or_resumed(named, "search", "", SearchOptions)
     assert (again, resume) == (before, tmp_path / "run")
-
-
-def test_the_environments_text_alone_has_a_default_target() -> None:
-    assert RunConfig().validation_shares() == {"docstrings": 1.0}
-    assert RunConfig(validation=["law=2"]).validation_shares() == {"law": 2.0}
-    with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
-        RunConfig(data="text").validation_shares()
-
-
-@pytest.mark.parametrize(
-    ("given", "idle"),
-    [
-        (
-            ("--evidence", "linear", "--sketch_size", "64"),
-            "sketch_size has no effect with evidence linear",
-        ),
-        (("--kl_weight", "0.1"), "kl_weight has no effect with evidence matching"),
-    ],
-)
-def test_options_of_the_other_evidence_have_no_effect(given: tuple[str, ...], idle: str) -> None:
-    with pytest.warns(UserWarning, match=idle):
-        parse(*given).resolved()

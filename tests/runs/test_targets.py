@@ -79,13 +79,6 @@ def test_each_of_several_targets_is_made_of_its_own(both: Read) -> None:
     torch.testing.assert_close(targets.losses, losses.double())
 
 
-def test_one_target_is_made_of_what_was_drawn(store: Path, measured_run: Path) -> None:
-    targets = targets_in(read_of(store, measured_run, "a"))
-    assert targets.compositions["a"] is targets.drawn.weights
-    assert targets.unexplained == [targets.found.unexplained]
-    assert targets.losses.shape == (2, 1)
-
-
 def test_of_all_domains_it_is_known_what_they_are_made_of(store: Path, measured_run: Path) -> None:
     """No target is read by itself, and what was read of them decides nothing."""
     read = read_of(store, measured_run, "all")

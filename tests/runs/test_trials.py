@@ -111,9 +111,7 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
 
 
 def test_no_trial_is_run_where_the_law_decides(store: Path, tmp_path: Path) -> None:
-    for number, more in enumerate(
-        ((), ("--validation", "all"), (*WITHHELD, "--objective", "worst"))
-    ):
+    for number, more in enumerate(((), (*WITHHELD, "--objective", "worst"))):
         found = searched(store, tmp_path / str(number), *more)
         assert found.answer.tried is None
         assert found.answer.outlook is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,6 @@ from bydore_pyro.shards.readers import (
     read_megatron,
     read_nanotron,
 )
-from bydore_pyro.utils.errors import DataError
 
 
 def test_every_format_has_its_writer_here() -> None:
@@ -50,50 +47,6 @@ def test_what_was_written_is_read(kind: str, dtype: str, tmp_path: Path) -> None
     files = READERS[kind].read(path).files
     assert path in files
     assert all(file.is_file() for file in files)
-
-
-@pytest.mark.parametrize("kind", EVERY)
-def test_no_damage_does_worse_than_one_line(kind: str, tmp_path: Path) -> None:
-    """Files that are cut, changed, longer or lost: tokens are read, or a line tells why not."""
-    (tmp_path / "whole").mkdir()
-    path = WRITERS[kind](tmp_path / "whole" / "a", documents(count=8))
-    rng, told = random.Random(kind), []
-    for _ in range(40):
-        shutil.rmtree(tmp_path / "other", ignore_errors=True)
-        shutil.copytree(tmp_path / "whole", tmp_path / "other")
-        file = rng.choice(sorted(f for f in (tmp_path / "other").rglob("*") if f.is_file()))
-        content = bytearray(file.read_bytes())
-        place = rng.randrange(min(len(content), rng.choice([64, len(content)])))
-        change = rng.choice(["cut", "flip", "flip", "flip", "more", "lose"])
-        if change == "flip":
-            content[place] = rng.randrange(256)
-        file.write_bytes(
-            content[:place] if change == "cut" else content + b"x" * (change == "more")
-        )
-        if change == "lose":
-            file.unlink()
-        try:
-            shard = opened(kind, tmp_path / "other" / path.relative_to(tmp_path / "whole"))
-            assert len(np.asarray(shard.tokens)) == len(shard.tokens)
-        except DataError as error:
-            told.append(str(error))
-    assert len(told) > 5
-    assert not any("\n" in line for line in told)
-
-
-@pytest.mark.parametrize("kind", EVERY)
-def test_files_without_a_byte_are_told_or_empty(kind: str, tmp_path: Path) -> None:
-    path = WRITERS[kind](tmp_path / "a", documents(count=2))
-    for file in tmp_path.rglob("*"):
-        if file.is_file():
-            file.write_bytes(b"")
-    if kind in ("dolma", "nanotron"):
-        (tmp_path / "a.csv.gz").unlink(missing_ok=True)
-        assert len(opened(kind, path).tokens) == 0
-        return
-    with pytest.raises(DataError, match="Expected") as error:
-        opened(kind, path)
-    assert "\n" not in str(error.value)
 
 
 def test_names_of_files_that_hold_no_text() -> None:

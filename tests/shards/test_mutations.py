@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from mutations import under_mutations
+from mutations import DAMAGES, damage, under_mutations
 from shard_writers import EVERY, WRITERS
 from tiny import documents_of, write_byte_tokenizer
 
@@ -138,33 +137,12 @@ def mutate(folder: Path, draw: Callable[[Any], Any]) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     file = draw(st.sampled_from(files))
     alike = [other for other in files if other.suffix == file.suffix and other != file]
-    what = draw(st.sampled_from(["remove", "double", "link", "lose", "truncate", "empty", "extend",
-                                 "swap", "folder", "pipe", "declared", "declared"]))  # fmt: skip
-    content = file.read_bytes()
-    if what == "double":
-        shutil.copy(file, file.with_name(f"copy-{file.name}"))
-    elif what == "truncate":
-        file.write_bytes(content[: draw(st.integers(0, max(0, len(content) - 1)))])
-    elif what == "empty":
-        file.write_bytes(b"")
-    elif what == "extend":
-        file.write_bytes(content + draw(st.binary(min_size=1, max_size=40)))
-    elif what == "swap" and alike:
-        other = draw(st.sampled_from(alike))
-        file.write_bytes(other.read_bytes())
-        other.write_bytes(content)
-    elif what == "declared":
+    what = draw(st.sampled_from([*DAMAGES, "declared", "declared"]))
+    if what == "declared":
         declared(file, draw)
-    elif what != "swap":
-        file.unlink()
-        if what == "link":
-            file.symlink_to(draw(st.sampled_from(alike)) if alike else "nowhere")
-        elif what == "lose":
-            file.symlink_to("nowhere")
-        elif what == "folder":
-            file.mkdir()
-        elif what == "pipe":
-            os.mkfifo(file)
+    else:
+        other = draw(st.sampled_from(alike)) if alike and what in ("link", "swap") else None
+        damage(file, other, what, draw)
     return f"{what} {file.relative_to(folder)}"
 
 

@@ -75,17 +75,6 @@ def test_the_law_as_a_process_is_the_law_near_its_likeliest() -> None:
     np.testing.assert_allclose(ratio, 100, rtol=0.02)
 
 
-def test_only_the_kernel_is_found_from_some_of_many_runs() -> None:
-    weights, losses = planted(300, noise=0.05)
-    some = np.sort(np.random.default_rng(0).permutation(300)[:256])
-    whole, part = (
-        fit_gaussian_process(weights, losses),
-        fit_gaussian_process(weights[some], losses[some]),
-    )
-    assert whole.noise == part.noise
-    assert len(whole.runs) == 300
-
-
 def test_few_runs_of_many_domains_tell_their_ranks() -> None:
     """A kernel whose prior does not fit the inputs would take all losses for one."""
     rng = np.random.default_rng(0)

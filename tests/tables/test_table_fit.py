@@ -103,21 +103,6 @@ def test_runs_of_a_smaller_model_are_of_the_same_domains_and_metrics() -> None:
         fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, linear, smaller=small)
 
 
-def test_given_mixtures_are_ranked_with_their_distance(tmp_path: Path) -> None:
-    table, given = table_of(24), tmp_path / "given.csv"
-    rows = [["known", *table.weights[0]], ["vertex", 0, 1, 0, 0]]
-    given.write_text("\n".join(",".join(map(str, row)) for row in [["name", *"abcd"], *rows]))
-    config = RegressionConfig(regmix_draws=500, regmix_regression="linear")
-    _, found = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config, predict=given)
-    assert [row.rank for row in found.predictions] == [1, 2]
-    known, vertex = found.predictions
-    assert (known.mixture, vertex.mixture) == ("known", "vertex")
-    assert known.low < known.predicted < known.high <= vertex.high
-    assert known.nearest_run == pytest.approx(0)
-    expected = np.abs(table.weights - np.eye(4)[1]).sum(1).min() / 2
-    assert vertex.nearest_run == pytest.approx(expected)
-
-
 def test_priors_of_tables(tmp_path: Path) -> None:
     prior, source = prior_of(table_of(40))
     np.testing.assert_allclose(prior, table_of(40).weights.mean(0))

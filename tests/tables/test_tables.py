@@ -79,45 +79,6 @@ def test_olmix_by_hand(key: str, tmp_path: Path) -> None:
         read_mixtures(tmp_path / "ratios.csv", ("code", "c"))
 
 
-def test_names_without_the_pile(tmp_path: Path) -> None:
-    """What not all domains' names begin with stays; targets may be one or many."""
-    write(
-        tmp_path,
-        test_mixture_60m="train_the_pile_cc,index,train_web\r\n0.5,r,0.5\r\n",
-        test_pile_loss_60m="\ufeffindex,books_val_loss\nr,3\n",
-    )
-    table = read_runs(tmp_path)
-    assert table.domains == ("the_pile_cc", "web")
-    assert table.targets == ("books",)
-    assert table.losses.tolist() == [[3.0]]
-
-
-def test_weights_and_losses_may_stand_in_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "swarm.csv"
-    path.write_text("name,web,law,code,exam,essay\nr,0.2,0.8,0,3,0.5\ns,0.5,0.3,0.2,2,0.1\n")
-    table = read_runs(path)
-    assert (table.domains, table.targets) == (("web", "law", "code"), ("exam", "essay"))
-    assert table.losses.tolist() == [[3, 0.5], [2, 0.1]]
-    path.write_text("index,train_web,train_law,metric/exam\nr,0.2,0.8,3\n")
-    table = read_runs(path)
-    assert (table.domains, table.targets) == (("web", "law"), ("exam",))
-    path.write_text("name,web,law\nr,0.2,0.9\n")
-    with pytest.raises(DataError, match="columns of weights, which sum to 1, and then columns of"):
-        read_runs(path)
-
-
-def test_numbers_are_read_to_the_last_digit(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    weights, losses = rng.dirichlet(np.ones(3), 50), rng.normal(5, 1, (50, 1))
-    lines = ["index,train_a,train_b,train_c"]
-    lines += [f"{n},{','.join(map(repr, row.tolist()))}" for n, row in enumerate(weights)]
-    measured = ["index,x_val_loss", *(f"{n},{x!r}" for n, x in enumerate(losses[:, 0].tolist()))]
-    regmix(tmp_path, "\n".join(lines), "\n".join(measured))
-    table = read_runs(tmp_path, normalise=False)
-    np.testing.assert_array_equal(table.weights, weights)
-    np.testing.assert_array_equal(table.losses, losses)
-
-
 def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
     rounded = "index,train_a,train_b\n1,0.333,0.666\n2,0.5,0.5\n3,0.505,0.505\n"
     regmix(tmp_path, rounded, "index,a_val_loss\n1,1\n2,2\n3,3\n")
@@ -137,17 +98,12 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "losses", "message"),
     [
-        ("", LOSSES, "CSV file in UTF-8, found .*train_mixture_1m.csv: No columns"),
-        ("index,train_a\n", LOSSES, "Expected runs in .*train_mixture_1m.csv, found none"),
         (WEIGHTS.replace("index", "id"), LOSSES, "column run or .*mixture_1m.csv, found id, t"),
         (WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
          LOSSES, "columns of weights and losses .*mixture_1m.csv, found none"),
-        (WEIGHTS + "7,0.5,0.5,z\n", LOSSES, "run once in .*mixture_1m.csv, found '7' twice"),
         (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
-        (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in a row"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
         (WEIGHTS.replace("0.25", "nan"), LOSSES, "finite .*, run '7', column 'train_.*'nan'"),
-        (WEIGHTS, LOSSES.replace("5.5", "five"), "finite number .*found 'five'"),
         (WEIGHTS.replace("0.25", "-0.25"), LOSSES, "weights >= 0 .* run '7', column .*found -0.25"),
         (WEIGHTS.replace("0.75", "0.76001"), LOSSES, "sum to 1 in .*found 1.01001 in run '7': is"),
         (WEIGHTS.replace("x", "\udcff"), LOSSES, "CSV file in UTF-8, found .*train_mixture_1m"),
@@ -159,24 +115,6 @@ def test_bad_tables_are_one_line(tmp_path: Path, weights: str, losses: str, mess
     with pytest.raises(DataError, match=message) as raised:
         read_runs(tmp_path)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("files", "place", "message"),
-    [
-        ((), "", "one table ratios.csv or train_mixture_SCALE.csv in .*, found none"),
-        ((), "none", "CSV file in UTF-8, found .*none"),
-        (("ratios",), "", "CSV file in UTF-8, found .*metrics.csv"),
-        (("train_mixture_1m",), "", "CSV file in UTF-8, found .*train_pile_loss_1m.csv"),
-        (("train_mixture_1m", "train_mixture_60m"), "", "found train_mixture_1m.csv, train_mix"),
-    ],
-)
-def test_what_lies_in_the_folder(
-    files: tuple[str, ...], place: str, message: str, tmp_path: Path
-) -> None:
-    write(tmp_path, **dict.fromkeys(files, WEIGHTS))
-    with pytest.raises(DataError, match=message):
-        read_runs(tmp_path / place)
 
 
 def test_runs_of_other_lengths_or_tokenizers_do_not_compare(tmp_path: Path) -> None:
@@ -206,7 +144,6 @@ TABLE = RunsTable(
     ("wanted", "expected"),
     [
         (["code_1"], {"code_1": 1.0}),
-        (["a=b"], {"a=b": 1.0}),
         (["code_*"], {"code_1": 0.5, "code_2": 0.5}),
         (["exam:rc::x=2", "code_*=1"], {"exam:rc::x": 0.5, "code_1": 0.25, "code_2": 0.25}),
         (["code_*", "code_1=0", "code_2=2"], {"code_1": 0.25, "code_2": 0.75}),
@@ -223,8 +160,6 @@ def test_names_patterns_and_weights(wanted: list[str], expected: dict[str, float
     [
         ("essay", "Expected one of the targets .*, found 'essay'"),
         ("code_1=x", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=x'"),
-        ("code_1=-1", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=-1'"),
-        ("code_1=nan", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=nan'"),
         ("code_1=0", "Expected a metric with a weight > 0, found none"),
     ],
 )
@@ -278,13 +213,3 @@ def test_a_name_that_sounds_as_if_higher_were_better_needs_a_direction(name: str
         directed(table, {name: 1.0}, ["*"], [name])
     with pytest.raises(DataError, match=r"one of the targets .*, found 'none'"):
         directed(table, {name: 1.0}, ["none"])
-
-
-@pytest.mark.parametrize("name", ["mmlu_acc_bpb", "accumulated", "perplexity"])
-def test_other_names_are_losses(name: str) -> None:
-    table = RunsTable(
-        runs=("r",), domains=("a",), weights=np.ones((1, 1)), targets=(name,),
-        losses=np.ones((1, 1)),
-    )  # fmt: skip
-    found, told = directed(table, {name: 1.0})
-    assert (found.losses.tolist(), told) == ([[1]], [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
 
 import numpy as np
@@ -40,18 +39,6 @@ def test_the_loss_is_the_mean_over_the_tokens_of_every_sequence(corpus: TokenSto
         assert one.sequences == (
             MOST if name == "birds" else min(MOST, len(corpus.validation[name]) // 16)
         )
-
-
-def test_little_held_out_text_and_none(corpus: TokenStore) -> None:
-    """Text shorter than a sequence is one sequence; a single token has no loss, nor has nothing."""
-    texts = {"birds": np.arange(5), "digits": np.arange(1), "greek": np.arange(0)}
-    uniform = Bigram(corpus.vocabulary)
-    nn.init.zeros_(uniform.table)
-    found = held_out_losses(MeasuredModel(uniform), with_held_out(corpus, **texts), 16, 7)
-    assert found["birds"] == (pytest.approx(math.log(corpus.vocabulary)), 1)
-    assert {"digits", "greek"}.isdisjoint(found)
-    nothing = {name: np.arange(0) for name in corpus.names}
-    assert held_out_losses(MeasuredModel(uniform), with_held_out(corpus, **nothing), 16, 7) == {}
 
 
 def test_nan_is_refused_by_name(corpus: TokenStore) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from bydore_pyro.utils.command_line import (
     require_utf8,
     with_subject,
 )
-from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.options import option
 
 
@@ -49,21 +46,6 @@ class BothOptions:
 
     part: PartConfig
     other: OtherConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeededConfig:
-    """What is needed."""
-
-    to_file: str = option(dataclasses.MISSING, "A file.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeededOptions:
-    """All."""
-
-    part: PartConfig
-    needed: NeededConfig
 
 
 def parse(*arguments: str) -> BothOptions:
@@ -94,23 +76,6 @@ def test_arguments_win_over_a_file_over_smoke_over_defaults(
     assert parse(*given).part.steps == steps
 
 
-def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "options.yaml"
-    path.write_text("rate: 2\nshiny: false\nparts: [a, b]\nother: {name: -ü}\n")
-    found = parse("--config", str(path))
-    assert (found.part.rate, found.part.shiny) == (2.0, False)
-    assert (found.other.name, found.other.parts) == ("-ü", ["a", "b"])
-    for content, message in (
-        ("speed: 3", "Expected an option, found 'speed'"),
-        ("- 3", "Expected options by name in"),
-        ("steps: [", "Expected a JSON or YAML file of options"),
-        ("steps: 1\nsteps: 2", "found 'steps' twice"),
-    ):
-        path.write_text(content)
-        with pytest.raises(DataError, match=message):
-            parse("--config", str(path))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,12 +100,6 @@ def test_mistakes_are_one_line(
     assert capsys.readouterr().err == f"test: error: {message}\n"
 
 
-def test_what_must_be_given(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        parse_options([], "test", "", NeededOptions)
-    assert "the following arguments are required: --to_file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("error", "message", "code"),
     [
@@ -161,19 +120,6 @@ def test_errors_of_users_are_one_line_and_ours_are_not_hidden(
         raise AttributeError("a mistake of ours")
     with pytest.raises(SystemExit):
         fail("test", "message")
-
-
-def test_of_several_processes_each_tells_of_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with the input all see, and one says; a loss may turn NaN in one alone."""
-    monkeypatch.setenv("RANK", "1")
-    for error, lines in ((NonFiniteError("the loss is nan"), 1), (DataError("no text"), 0)):
-        monkeypatch.setattr(sys, "stdout", io.StringIO())
-        monkeypatch.setattr(sys, "stderr", io.StringIO())
-        monkeypatch.setattr(sys, "__stderr__", told := io.StringIO())
-        with pytest.raises(SystemExit, match="2"), one_line_errors("fit"):
-            raise error
-        sys.stdout.close()
-        assert told.getvalue().count("fit: error: ") == lines
 
 
 def test_what_is_seldom_changed_stands_in_a_file(
@@ -203,24 +149,6 @@ def test_what_a_command_is_about_stands_first() -> None:
     for wrong in ([], [""], ["--to", "x"]):
         with pytest.raises(ValueError, match="Expected RUN, found"):
             with_subject(wrong, "RUN")
-
-
-def test_the_help_shows_what_a_user_gets(capsys: pytest.CaptureFixture[str]) -> None:
-    def told(kind: type, *arguments: str, **defaults: object) -> str:
-        with pytest.raises(SystemExit):
-            parse_options(arguments, "test", "About.", kind, defaults, common=["rate"])
-        return capsys.readouterr().out
-
-    short = told(NeededOptions, "--help")
-    assert short.startswith("usage: test --to_file TO_FILE [options]\n\nAbout.\n\noptions:\n")
-    assert re.search(r"--rate N +A rate. \(default: 4\)\n", short)
-    full = told(BothOptions, "--help-all", parts=["a", "50%"], rate=2e-5)
-    for line in (
-        *("--rate N A rate. (default: 2e-05)", "A part:", "--smoke Quick."),
-        *("--no_shiny Turn off: Shine.", "Parts. (default: a 50%)"),
-    ):
-        assert re.search(re.escape(line).replace(r"\ ", r"\s+") + "\n", full), line
-    assert "Parts. Default: none.\n" in told(BothOptions, "--help-all")
 
 
 def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

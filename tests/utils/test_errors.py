@@ -69,16 +69,6 @@ def test_what_libraries_say(error: Exception, number: int | None, message: str) 
     assert raised.value.errno == number
 
 
-@pytest.mark.parametrize(
-    "error",
-    [RuntimeError("a mistake"), ValueError("(os error 28)"), OSError(28, "full"), ImportError("x")],
-)
-def test_other_errors_stay_as_they_are(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, familiar_errors():
-        raise error
-    assert raised.value is error
-
-
 def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     """A limit on the size of files fails a write as a full disk does; safetensors' error is no
     `OSError`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import time
@@ -31,19 +30,6 @@ def is_free(path: Path) -> bool:
     if handle is not None:
         unlock(handle)
     return handle is not None
-
-
-def test_a_lock_is_there_until_it_is_released(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "run"
-    with FolderLock(path) as lock:
-        assert not is_free(path)
-        with pytest.raises(RunFolderError, match="no other process writes to, found one writing"):
-            FolderLock(path)
-        assert not lock.is_lost
-    assert list(tmp_path.iterdir()) == [], "what was made for it goes with it"
-    (tmp_path / "empty").mkdir()
-    FolderLock(tmp_path / "empty").release()
-    assert is_free(tmp_path / "empty"), "a folder that was there stays"
 
 
 def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
@@ -82,22 +68,6 @@ def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Pat
     os.kill(int(told.read_text()), 9)
 
 
-def _hold(path: Path, begun: multiprocessing.synchronize.Event) -> None:
-    with FolderLock(path):
-        begun.set()
-        time.sleep(0.5)
-
-
-def test_who_waits_is_told_once(tmp_path: Path) -> None:
-    begun, told = multiprocessing.get_context("fork").Event(), []
-    process = forked(lambda: _hold(tmp_path / "a", begun), tmp_path / "told")
-    assert begun.wait(60)
-    with FolderLock(tmp_path / "a", waiting=lambda: told.append(time.monotonic())):
-        assert len(told) == 1
-        assert (tmp_path / "a").is_dir()
-    process.join()
-
-
 def test_a_file_system_without_locks_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,22 +101,6 @@ def test_it_appears_at_the_end_or_not_at_all(
         assert not path.exists()
         assert aside.suffix == ".json"
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_an_old_file_is_replaced_and_an_old_folder_is_not(tmp_path: Path) -> None:
-    file, folder = tmp_path / "a.txt", tmp_path / "folder"
-    for text in ("old", "new"):
-        with appearing_file(file) as aside:
-            aside.write_text(text)
-    assert file.read_text() == "new"
-    folder.mkdir()
-    (folder / "notes").write_text("of the user")
-    with pytest.raises(OSError, match="not empty"), appearing_folder(folder):
-        pass
-    with appearing_folder(folder, first_wins=True) as aside:
-        (aside / "notes").write_text("of a slower process")
-    assert (folder / "notes").read_text() == "of the user"
-    assert {*tmp_path.iterdir()} == {file, folder}
 
 
 def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:

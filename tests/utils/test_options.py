@@ -50,16 +50,12 @@ class Config(Checked):
     ("options", "message"),
     [
         ({"rate": float("nan")}, "Expected a finite rate, actual nan"),
-        ({"rate": -float("inf")}, "Expected a finite rate, actual -inf"),
         ({"count": 0}, "Expected count >= 1, actual 0"),
         ({"cases": [1, 3]}, "Expected cases one of 1, 2, actual 3"),
         ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),
-        ({"name": ""}, "Expected a value for --name, found an empty one"),
         ({"place": ""}, "Expected a value for --place, found an empty one"),
         ({"place": "a\0b"}, r"Expected a value for --place without a null byte, found 'a\\x00b'"),
-        ({"names": ["a", "\0"]}, "Expected a value for --names without a null byte, found"),
         ({"count": "3"}, "Expected count of type int, actual '3'"),
-        ({"count": 1.5}, "Expected count of type int, actual 1.5"),
         ({"name": None}, "Expected name of type str, actual None"),
     ],
 )

@@ -55,13 +55,6 @@ def test_pieces_run_in_turn_as_far_as_they_are_asked_for(
     assert not capsys.readouterr().err, "a bar of nothing"
 
 
-def test_a_bar_may_wait_before_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    for delay, shown in ((0.0, True), (100.0, False)):
-        pieces_of = run_pieces(square, [3, 2], label="squares", sizes=[5, 6], delay=delay)
-        assert dict(pieces_of) == {0: 9, 1: 4}
-        assert ("squares" in capsys.readouterr().err) == shown
-
-
 def test_a_cluster_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     join_cluster(None)
     with monkeypatch.context() as patch:
@@ -99,11 +92,6 @@ def test_a_listener_that_is_no_cluster_is_not_waited_for(
         with pytest.raises(DataError, match=f"at --cluster {address}, found none: .* {told}"):
             join_cluster(address)
         thread.join(10)
-
-
-def test_what_a_dead_daemon_has_said_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    pieces._silent({"lines": ["[state-dump]"], "pid": "raylet", "is_err": False}, ignore_prefix=0)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_mapped_arrays_are_sent_by_their_place(tmp_path: Path) -> None:

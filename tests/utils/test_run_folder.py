@@ -13,9 +13,7 @@ from processes import forked
 from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import provenance, read_hashed, with_hash
-from bydore_pyro.utils.folders import (
-    lock_if_free,
-)
+from bydore_pyro.utils.folders import lock_if_free
 from bydore_pyro.utils.run_folder import RunFolder
 
 
