@@ -119,7 +119,8 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def test_judged_text_alone_judges_the_models_of_every_experiment() -> None:
-    """A model is read in `judged_loss` and `fresh_models` alone, which the tests above know."""
+    """A model is judged in `judged_loss` and `fresh_models` alone, which the tests above know; what
+    rivals are fitted to is read as their own proxies are."""
     reading = {"evaluate", "evaluate_tokens", "train_runs", "train_mixtures", "held_out_sequences"}
     found = {
         (path.stem, function, called)
@@ -130,6 +131,7 @@ def test_judged_text_alone_judges_the_models_of_every_experiment() -> None:
     assert found == {
         ("common", "judged_loss", "evaluate"),
         ("common", "fresh_models", "train_runs"),
+        ("few_runs", "trained", "train_mixtures"),
     }
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+from pathlib import Path, PurePosixPath
+
+import pytest
 
 from bydore_pyro.data.documents import (
     FEWEST_HELD_OUT,
@@ -12,7 +15,47 @@ from bydore_pyro.data.documents import (
     in_reading_order,
     split_of_file,
 )
-from bydore_pyro.data.environment import DISTRIBUTIONS, KINDS, environment_sources
+from bydore_pyro.data.environment import (
+    DISTRIBUTIONS,
+    KINDS,
+    _kind,
+    environment_sources,
+    read_docstrings,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("numpy/linalg/_linalg.py", "python"),
+        ("numpy/linalg/tests/test_linalg.py", "python_tests"),
+        ("stdlib/test_thing.py", "python_tests"),
+        ("torch/include/ATen/Tensor.h", "c_headers"),
+        ("tqdm-4.dist-info/METADATA", "readmes"),
+        ("tqdm-4.dist-info/licenses/LICENCE", "licences"),
+        ("torch-2.dist-info/licenses/third_party/x/COPYING.txt", "licences"),
+        ("networkx/notes.txt", "text"),
+        ("torch/lib/libtorch.so", None),
+        ("numpy-2.dist-info/RECORD", None),
+        ("yaml/license_checks.py", "python"),
+    ],
+)
+def test_kinds(name: str, kind: str | None) -> None:
+    assert _kind(PurePosixPath(name)) == kind
+
+
+def test_docstrings_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""Module."""\nx = "no docstring"\n'
+        'class A:\n    """Class.\n\n    More.\n    """\n    def f(self):\n        "Method."\n'
+        'async def g():\n    """Function."""\n'
+    )
+    assert read_docstrings(path) == "Module.\n\nClass.\n\nMore.\n\nMethod.\n\nFunction."
+    path.write_text("def broken(:\n")
+    assert read_docstrings(path) is None
+    path.write_bytes(b"\xff")
+    assert read_docstrings(path) is None
 
 
 def test_the_list_is_what_the_main_job_installs() -> None:
