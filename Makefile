@@ -1,5 +1,5 @@
 # make case1   sets everything up in .venv and runs the main job
-# make test    sets everything up in .venv and runs the tests, but the slow ones: 7 minutes
+# make test    sets everything up in .venv and runs the tests, but the slow ones: 5 minutes
 # make test-slow runs the slow ones
 # make docs    sets everything up in .venv and builds the documentation in build/site/
 # make figures runs the study's experiments, going on where they stopped, and draws all figures

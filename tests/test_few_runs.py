@@ -43,6 +43,7 @@ def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs(few_
     assert found < (losses @ target).min()
 
 
+@pytest.mark.slow
 def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     few = ("--domains", "python", "licences", "docstrings")
     run = tmp_path / "run"
