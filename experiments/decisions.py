@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from common import fresh_models, leave, markdown, run_main
 
 from bydore_pyro.answer import candidate
+from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
@@ -38,6 +39,7 @@ from bydore_pyro.utils import Checked, RunFolder, Tokens, option, plain
 
 ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
 match, and train fresh models on them, as long as the search and longer."""
+T = TypeVar("T", bound=Options)
 JUDGED = 128  # sequences of a domain
 MIXTURES = ("law", "match", "uniform", "natural")
 
@@ -132,17 +134,32 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     }
 
 
-def one_seed(
-    options: DecisionsOptions, folder: RunFolder, seed: int, cost: Cost
-) -> dict[str, dict[str, Any]]:
-    """Returns, by length and question, the losses of fresh models on a seed's answers."""
-    path = folder.path / f"seed-{seed}"
+def searched_on_all(options: T, path: Path, seed: int) -> tuple[T, Domains]:
+    """Searches on all domains, all of them its target, where that has not been done.
+
+    Args:
+        options: Of the search.
+        path: Its folder; a search that was stopped there is gone on with.
+        seed: Of the search.
+
+    Returns:
+        The options of this search, and its domains.
+    """
     run = dataclasses.replace(options.run, seed=seed, out=str(path), validation=["all"])
     own = dataclasses.replace(options, run=run)
     domains = load_domains(own)
     if not is_finished(path):
         resume = (path / "config.json").exists()
         search(own, domains, RunFolder(path, resume=resume), "search")
+    return own, domains
+
+
+def one_seed(
+    options: DecisionsOptions, folder: RunFolder, seed: int, cost: Cost
+) -> dict[str, dict[str, Any]]:
+    """Returns, by length and question, the losses of fresh models on a seed's answers."""
+    path = folder.path / f"seed-{seed}"
+    own, domains = searched_on_all(options, path, seed)
     problem = plain_problem(own, domains, folder.path / "proxies")
     sizes = Mixture(names=domains.names, weights=tuple(problem.token_shares.tolist())).as_dict()
     found: dict[str, dict[str, Any]] = {}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import leave, markdown, run_main
-from decisions import QUESTIONS, shares_of
+from decisions import QUESTIONS, searched_on_all, shares_of
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
@@ -32,17 +32,8 @@ from bydore_pyro.core import (
     losses_of,
 )
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import (
-    AskConfig,
-    GoalConfig,
-    Options,
-    ask,
-    begin_run,
-    is_finished,
-    load_domains,
-    search,
-)
-from bydore_pyro.utils import Checked, DataError, RunFolder, option
+from bydore_pyro.runs import AskConfig, GoalConfig, Options, ask, begin_run
+from bydore_pyro.utils import Checked, DataError, option
 
 ABOUT = """Search on all domains, long, one run a seed, and fit the law of losses at several moments
 of each run. Reported is how the slopes at one length resemble those at longer ones, and how much
@@ -175,11 +166,7 @@ def drift(options: DriftOptions, resume: Path | None) -> None:
     cost = Cost()
     for seed in range(options.run.seed, options.run.seed + options.drift.target_seeds):
         path = folder.path / f"seed-{seed}"
-        run = dataclasses.replace(options.run, seed=seed, out=str(path), validation=["all"])
-        own = dataclasses.replace(options, run=run)
-        if not is_finished(path):
-            resumed = (path / "config.json").exists()
-            search(own, load_domains(own), RunFolder(path, resume=resumed), "search")
+        searched_on_all(options, path, seed)
         results[str(seed)] = drift_of(path)
         cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
     found = table(results, options.batch_tokens)

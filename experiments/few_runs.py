@@ -9,7 +9,6 @@ the proposals are judged by text that nothing else has read.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,26 +18,16 @@ from typing import Any
 import numpy as np
 import torch
 from common import fresh_models, leave, markdown, run_main
-from decisions import JUDGED, QUESTIONS, shares_of
+from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
 from bydore_pyro.core import Goal, best_mixture, fit_law
 from bydore_pyro.measure import Problem, train_mixtures
 from bydore_pyro.methods import d_optimal_design, elastic_proposal, sample_mixtures
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import (
-    AskConfig,
-    GoalConfig,
-    Options,
-    ask,
-    begin_run,
-    is_finished,
-    load_domains,
-    plain_problem,
-    search,
-)
+from bydore_pyro.runs import AskConfig, GoalConfig, Options, ask, begin_run, plain_problem
 from bydore_pyro.tables import Kind, TrustRegion, fit_regression, proposed
-from bydore_pyro.utils import Checked, RunFolder, option
+from bydore_pyro.utils import Checked, option
 
 ABOUT = """Fit every regression to 4, 8, 16 and 32 finished proxies, and train fresh models on what
 each of them proposes. The law also knows the gradients of a search at equal weights."""
@@ -105,7 +94,9 @@ def by_law(transfer: Tensor, problem: Problem, runs: Runs, target: np.ndarray) -
     return best_mixture(law.draws(400, 0), goal).weights.numpy()
 
 
-def by_regression(kind: Kind, each: bool, problem: Problem, runs: Runs, target: np.ndarray) -> Any:
+def by_regression(
+    kind: Kind, each: bool, problem: Problem, runs: Runs, target: np.ndarray
+) -> np.ndarray:
     """Returns what a regression proposes, by RegMix's simulation."""
     some = target > 0
     shares = tuple(target[some].tolist()) if each else (1.0,)
@@ -155,12 +146,7 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
     if resume is None:
         folder.write_config("few_runs", options.as_dict())
     path = folder.path / "search"
-    run = dataclasses.replace(options.run, out=str(path), validation=["all"])
-    own = dataclasses.replace(options, run=run)
-    domains = load_domains(own)
-    if not is_finished(path):
-        resumed = (path / "config.json").exists()
-        search(own, domains, RunFolder(path, resume=resumed), "search")
+    own, domains = searched_on_all(options, path, options.run.seed)
     problem = plain_problem(own, domains, folder.path / "proxies").read_on_all()
     most = max(config.counts)
     drawn = {

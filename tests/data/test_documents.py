@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from bydore_pyro.data.documents import (
+    FEWEST_HELD_OUT,
     SMALL_PIECE,
     CorpusConfig,
     Document,
@@ -16,7 +18,9 @@ from bydore_pyro.data.documents import (
     in_reading_order,
     split_of_file,
 )
+from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
+from bydore_pyro.utils.errors import DataError
 
 CONFIG = CorpusConfig()
 
@@ -78,6 +82,20 @@ def test_a_file_lies_on_one_side_in_every_domain() -> None:
     assert split_of_file(large, config) == "train", "it would be most of the validation set"
 
 
+def test_rows_are_split_by_their_text() -> None:
+    texts = [f"text {i} " * 40 for i in range(400)]
+    config = CorpusConfig(validation_fraction=0.2)
+    first, again = read([rows([*texts, None])], config), read([rows(reversed(texts))], config)
+    held_out = {d.text for d in first if d.split == "validation"}
+    assert held_out == {d.text for d in again if d.split == "validation"}
+    assert 50 < len(held_out) < 110
+    assert first[-1] == Document("a", "train", None, 401), "one that could not be used"
+    assert {d.split for d in read([rows(texts, split="validation")], config)} == {"validation"}
+    nobodys = SourceFile("all.jsonl", None, lambda: iter([Row(3, "x" * 300)]), by_row=True)
+    with pytest.raises(DataError, match=r"a domain in every row, found none: all\.jsonl, row 3"):
+        read([nobodys])
+
+
 def lines_of(name: str, count: int) -> str:
     return "".join(f"{name}, line {i}, {i * i}\n" for i in range(count))
 
@@ -107,6 +125,54 @@ def test_a_domain_of_few_files_is_split_by_pieces() -> None:
     assert len(set(texts)) == len(texts), "no piece on both sides"
 
 
+def test_the_same_piece_lies_on_one_side() -> None:
+    """Of a copy under another name, with other space around it; so it is known as a duplicate."""
+    text = lines_of("a", 3000)
+    sides: dict[str, set[str]] = {}
+    for document in read([source("f", text), source("g", f"\n  {text}\n\n")]):
+        sides.setdefault(str(document.text), set()).add(document.split)
+    assert all(len(found) == 1 for found in sides.values())
+    assert {side for found in sides.values() for side in found} == {"train", "validation"}
+
+
+def test_what_stays_whole() -> None:
+    """Domains that share files, enough files, short files, told sides; and rows beside pieces."""
+    config = CorpusConfig(validation_fraction=0.5)
+
+    def by_piece(*given: SourceFile, config: CorpusConfig = config) -> dict[str, bool]:
+        return {s.name: s.by_piece for s in in_reading_order(given, config)}
+
+    few = [source(f"f{i}", lines_of(f"f{i}", 2000)) for i in range(4)]
+    apart = [source(f"g{i}", lines_of(f"g{i}", 2000), "c") for i in range(4)]
+    shared = SourceFile("f0", "b", few[0].read, few[0].size)
+    found = by_piece(*few, shared, *apart)
+    assert found == {s.name: s.domain == "c" for s in [*few, *apart]}
+    many = [source(f"m{i}", lines_of(f"m{i}", 300)) for i in range(80)]
+    assert sum(split_of_file(s, config) == "validation" for s in many) >= FEWEST_HELD_OUT
+    assert not any(by_piece(*many).values())
+    full = CorpusConfig(validation_fraction=0.5, domain_megabytes=0.15)
+    assert all(by_piece(*many, config=full).values()), "the cap is full before"
+    assert not any(by_piece(*(source(f"s{i}", lines_of("s", 100)) for i in range(9))).values())
+    told = (source(f"t{i}", lines_of("t", 2000), split="train") for i in range(2))
+    assert not any(by_piece(*told).values())
+    assert by_piece(few[0], rows(["text " * 100] * 9)) == {"f0": True, "rows": False}
+
+
+def test_validation_files_come_first() -> None:
+    files = [source(f"f{i}", "x", "ab"[i % 2]) for i in range(40)]
+    given = [*files, source("v", "x", "b", split="validation")]
+    ordered = in_reading_order(given, CONFIG)
+    held_out = [split_of_file(s, CONFIG) == "validation" for s in ordered]
+    assert held_out == sorted(held_out, reverse=True)
+    trained = [s.domain for s in ordered if split_of_file(s, CONFIG) == "train"]
+    assert trained == sorted(trained)
+    assert [s.name for s in ordered] == [s.name for s in in_reading_order(given[::-1], CONFIG)]
+    assert ordered != in_reading_order(given, CorpusConfig(data_seed=1))
+    few = source("w", lines_of("w", 2000), "z")
+    names = [s.name for s in in_reading_order([*given, few], CONFIG)]
+    assert names.index("w") == sum(held_out), "pieces, before the files that train"
+
+
 def test_the_cap_holds_and_files_past_it_stay_shut() -> None:
     opened: list[int] = []
 
@@ -124,3 +190,13 @@ def test_the_cap_holds_and_files_past_it_stay_shut() -> None:
     assert 10_000 <= sizes[1] < 12_000
     assert len(opened) == len(documents) < 100
     assert len(read(files, CorpusConfig(domain_megabytes=0))) == 200
+
+
+def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("x" * 300)
+    one = SourceFile("a", "a", lambda: iter([]), *size_and_time(path), path=path)
+    one.require_unchanged()
+    path.unlink()
+    with pytest.raises(DataError, match="a not to change while it is read, found a change"):
+        one.require_unchanged()

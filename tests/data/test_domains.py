@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from tiny import random_store
 
 from bydore_pyro.data.domains import Domains, Permutation, SequenceStream, kept_aside
 from bydore_pyro.data.store import TokenStore
@@ -19,12 +20,32 @@ def test_it_is_a_permutation(size: int) -> None:
     assert sorted(order.tolist()) == list(range(size))
 
 
+def test_positions_need_no_others_and_the_seed_decides() -> None:
+    order = Permutation(1000, [1, 2])
+    whole = order(np.arange(1000))
+    np.testing.assert_array_equal(order(np.array([[17, 3], [999, 0]])), whole[[[17, 3], [999, 0]]])
+    assert (Permutation(1000, [1, 3])(np.arange(1000)) != whole).mean() > 0.99
+    huge = Permutation(2**60, [0])(np.arange(1000))
+    assert huge.min() >= 0
+    assert huge.max() < 2**60
+    assert len(set(huge.tolist())) == 1000
+
+
 @pytest.mark.parametrize("size", [3, 4, 5])
 def test_every_order_is_equally_likely(size: int) -> None:
     orders = [tuple(Permutation(size, [seed])(np.arange(size)).tolist()) for seed in range(6000)]
     _, counts = np.unique(np.array(orders), axis=0, return_counts=True)
     assert len(counts) == {3: 6, 4: 24, 5: 120}[size]
     assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_neighbours_are_not_related() -> None:
+    """Differences of neighbours, and where each position goes, are as for numpy's shuffle."""
+    order = Permutation(997, [3])(np.arange(997))
+    assert abs(stats.spearmanr(np.arange(997), order).statistic) < 0.1
+    assert abs(stats.spearmanr(order[:-1], order[1:]).statistic) < 0.1
+    fixed = [(Permutation(50, [s])(np.arange(50)) == np.arange(50)).sum() for s in range(2000)]
+    assert np.mean(fixed) == pytest.approx(1, abs=0.1), "one fixed point on average"
 
 
 def test_a_stream_repeats_nothing_within_an_epoch_and_can_be_entered_anywhere() -> None:
@@ -134,19 +155,47 @@ def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> Non
     assert torch.equal(twin.measure_batch("greek", 4)[0], expected)
 
 
+def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
+    """Those of another domain have other numbers, and each sequence stands in its document."""
+    domains = measuring(corpus, 10)
+    numbers = domains.validation_documents
+    assert len(numbers) == len(domains.validation)
+    of_birds = len(corpus.validation_documents["birds"])
+    held_out = {name: np.asarray(corpus.validation[name]).tobytes() for name in ("birds", "greek")}
+    for sequence, number in zip(domains.validation.numpy(), numbers, strict=True):
+        name = "birds" if number < of_birds else "greek"
+        tokens = sequence.astype(corpus.validation[name].dtype).tobytes()
+        assert tokens in held_out[name]
+    assert len(set(numbers.tolist())) > 5
+
+
+@pytest.mark.parametrize("sequences", [1, 2, 3])
+def test_a_domain_of_few_sequences_can_be_measured(sequences: int) -> None:
+    corpus = random_store(tokens=6400)
+    train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}
+    domains = measuring(dataclasses.replace(corpus, train=train), 20, a=1.0)
+    batch, documents = domains.measure_batch("c", 2)
+    assert batch.shape == (2, 32)
+    assert documents.shape == (2,)
+    assert domains.train_batch({"c": 2}).shape == (2, 32)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"names": ["birds"]}, "at least two domains"),
         ({"names": ["birds", "cats"]}, "found 'cats'"),
+        ({"names": ["birds", "birds"]}, "each once"),
         ({"validation": {"cats": 1.0}}, "found 'cats'"),
         ({"validation": {"birds": 0.0}}, "shares > 0"),
+        ({"validation": {}}, "shares > 0"),
         ({"validation": {"birds": 1.0, "greek": 1e-3}}, "share of at least one in"),
         (
             {"sequence_length": 10**6},
             r"one sequence of 1000000 tokens in domain 'birds'.* tokens: --sequence_length",
         ),
         ({"sequence_length": 600}, "at least 16 validation sequences"),
+        ({"sequence_length": 1}, "sequence_length >= 2"),
     ],
 )
 def test_bad_domains_are_refused(corpus: TokenStore, options: dict, message: str) -> None:

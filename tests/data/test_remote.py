@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 import logging
@@ -10,6 +11,7 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,17 @@ from tiny import write_byte_tokenizer, write_lines
 
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.parts import Part
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import prepare
-from bydore_pyro.data.remote import is_remote, list_anew, opened, path_of, readable_place
+from bydore_pyro.data.remote import (
+    is_remote,
+    list_anew,
+    opened,
+    path_of,
+    readable_place,
+    size_and_time,
+)
 from bydore_pyro.data.rows import RowConfig, read_rows, read_text
 from bydore_pyro.data.sources import list_sources
 from bydore_pyro.data.store import TokenStore
@@ -148,6 +158,28 @@ def test_a_connection_that_breaks_gives_the_same_store(
     assert store.sha256 == expected.sha256
 
 
+def test_text_that_changes_while_it_is_read_is_noticed(text: Path, tmp_path: Path) -> None:
+    """When all has been read; a listing that is kept would hide it."""
+    files = MemoryFileSystem()
+    files.put(str(text), "/changing", recursive=True)
+    path = path_of("memory://changing/lines.jsonl")
+    before = size_and_time(path)
+    sound = Build.run
+
+    def run(build: Build, *given: Any) -> None:
+        sound(build, *given)
+        path.write_bytes(path.read_bytes())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Build, "run", run)
+        with pytest.raises(
+            DataError, match=r"changing/lines\.jsonl not to change while it is read"
+        ):
+            built("memory://changing", text, tmp_path / "out")
+    assert size_and_time(path) != before
+    list_anew([path, None, tmp_path])
+
+
 @pytest.mark.parametrize("change", ["shorter", "gone"])
 def test_text_that_shrinks_while_it_is_read_is_told(
     bucket: int, text: Path, tmp_path: Path, change: str
@@ -166,8 +198,43 @@ def test_text_that_shrinks_while_it_is_read_is_told(
         patch.setattr(Build, "run", run)
         with pytest.raises(DataError, match=r"bucket/shrinks/lines\.jsonl not to change while"):
             built("s3://bucket/shrinks", text, tmp_path / "out")
-    if change == "shorter":
-        list_anew([path, None, tmp_path])
+    path.fs.invalidate_cache()  # type: ignore[attr-defined]
+
+
+def test_parts_are_read_in_few_requests_and_no_further(tmp_path: Path) -> None:
+    """A part of a compressed file, and of a row group, of which pyarrow would read all."""
+    rng = np.random.default_rng(0)
+    rows = [{"text": rng.bytes(1000).hex()} for _ in range(4000)]
+    write_lines(tmp_path / "a.jsonl.gz", rows)
+    table = pyarrow.Table.from_pylist(rows)
+    written = {"use_dictionary": False, "write_batch_size": 64, "data_page_size": 10**5}
+    parquet.write_table(table, tmp_path / "a.parquet", **written)
+    MemoryFileSystem().put(str(tmp_path), "/asked", recursive=True)
+    sound, asked = MemoryFileSystem._open, list[int]()
+
+    class Noted(BytesIO):
+        def readinto(self, buffer: Any) -> int:
+            asked.append(found := super().readinto(buffer))
+            return found
+
+        def read(self, count: int | None = -1) -> bytes:
+            found = super().read(count)
+            asked.append(len(found))
+            return found
+
+    def noted(files: MemoryFileSystem, path: str, mode: str = "rb", **given: Any) -> Any:
+        file = Noted(sound(files, path, mode, **given).getvalue())
+        ahead = given["cache_type"] == "readahead"
+        return io.BufferedReader(file, given["block_size"]) if ahead else file  # type: ignore
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "_open", noted)
+        for name, part in (("a.jsonl.gz", Part(0, 2000)), ("a.parquet", Part(0, 3, 0))):
+            asked.clear()
+            assert list(read_rows(path_of(f"memory://asked/{name}"), RowConfig(), part))
+            assert len(asked) <= 5
+            assert sum(asked) < 1_000_000
+            assert (tmp_path / name).stat().st_size > 4_000_000
 
 
 def test_what_stays_broken_is_told_and_never_skipped(monkeypatch: pytest.MonkeyPatch) -> None:

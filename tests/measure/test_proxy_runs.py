@@ -25,6 +25,7 @@ from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
+from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 
 def planned(name: str, **more: object) -> PlannedRun:
@@ -54,6 +55,34 @@ def test_finished_runs_are_shared_and_charged_to_each(corpus: TokenStore, tmp_pa
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("tree.json")} == stamps
     assert second.cost.report() == first.cost.report()
     assert first.cost.report()["tokens"] == 2 * (10 * 8 + first.evaluated["birds"]) * 32
+
+
+def test_what_a_result_depends_on_tells_runs_apart(corpus: TokenStore, tmp_path: Path) -> None:
+    problem = make_problem(corpus, tmp_path)
+    train_runs(problem, [planned("birds")], "x")
+    for other in (
+        {"batch_sequences": 4},
+        {"held_out": {"greek": 32}},
+        {"validation_sequences": 16},
+    ):
+        count = len(list(tmp_path.iterdir()))
+        train_runs(make_problem(corpus, tmp_path, **other), [planned("birds")], "x")
+        assert len(list(tmp_path.iterdir())) == count + 1
+
+
+def test_a_proxy_of_cut_text_is_another_at_the_same_cost(problem: Problem) -> None:
+    """It reads the same few sequences again and again, and no uncut proxy is taken for it."""
+    few = {"birds": 3 * 32}
+    (whole,), first = train_runs(problem, [planned("birds")], "x"), problem.cost.report()
+    own = dataclasses.replace(problem, cost=Cost())
+    (cut,) = train_runs(own, [planned("birds", text=few)], "x")
+    assert cut.folder != whole.folder
+    assert cut.losses["birds"] > whole.losses["birds"] + 0.01, "3 sequences, 27 times"
+    for part in ("tokens", "flops"):
+        assert own.cost.report()[part] == first[part]
+    other = planned("birds", text={"birds": 4 * 32})
+    assert train_runs(problem, [other, planned("birds")], "x")[1] == whole
+    assert len({*problem.runs.iterdir()}) == 3
 
 
 FITS = {"autoscale": fit_autoscale, "mixmin": fit_mixmin}
@@ -143,3 +172,31 @@ def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Prob
         assert [run.losses for run in again] == [first.losses, second.losses]
         refused = list(problem.runs.glob("refused-*"))
         assert len(refused) == number + 1, "kept, to be looked at"
+
+
+def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
+    def broken(seed: int) -> Bigram:
+        model = Bigram(corpus.vocabulary)
+        with torch.no_grad():
+            model.table.fill_(float("nan"))
+        return model
+
+    problem = make_problem(corpus, tmp_path, build=broken)
+    with pytest.raises(NonFiniteError, match="training loss is nan"):
+        train_runs(problem, [planned("birds")], "x")
+    assert not list(tmp_path.iterdir())
+
+    def broken_elsewhere(seed: int) -> Bigram:
+        model = Bigram(corpus.vocabulary)
+        with torch.no_grad():
+            model.table[torch.tensor(np.asarray(corpus.validation["greek"][:64], int))] = float(
+                "nan"
+            )
+        return model
+
+    problem = make_problem(corpus, tmp_path, build=broken_elsewhere, target={"greek": 1.0})
+    with pytest.raises(NonFiniteError, match="held-out text of 'greek' is nan"):
+        train_runs(problem, [planned("digits")], "x")
+    long = make_problem(corpus, tmp_path, sequence_length=10**6)
+    with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
+        held_out_sequences(long, "birds", 1)

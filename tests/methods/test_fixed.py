@@ -51,6 +51,14 @@ def test_someone_elses(problem: Problem, tmp_path: Path) -> None:
         fit_human(problem, FixedConfig())
 
 
+def test_by_hand() -> None:
+    sizes = np.array([100.0, 1.0, 10.0])
+    # 60 / 3 is more than 1; 59 / 2 is more than 10; the last takes the rest.
+    assert unimax_tokens(sizes, 60, 1).tolist() == [49, 1, 10]
+    assert unimax_tokens(sizes, 60, 4).tolist() == [28, 4, 28]
+    assert unimax_tokens(sizes, 3, 1).tolist() == [1, 1, 1]
+
+
 def test_it_fills_like_water() -> None:
     """No domain that could take more has less than another; the budget is spent."""
     rng = np.random.default_rng(0)

@@ -23,6 +23,19 @@ def test_the_feature_is_the_loss_of_mixed_probabilities() -> None:
     np.testing.assert_allclose(mixture_of_experts_loss(losses, weights, shares), brute)
 
 
+def test_one_expert_alone_has_its_own_loss() -> None:
+    losses = np.array([[1.0, 2.0, 800.0], [3.0, 5.0, 700.0]])
+    found = mixture_of_experts_loss(losses, np.eye(2), np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, losses.mean(1))
+
+
+def test_drawn_mixtures_are_on_the_simplex_and_differ_in_spread() -> None:
+    drawn = draw_mixtures(500, 6, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.sum(1), 1)
+    assert drawn.max(1).min() < 0.4
+    assert drawn.max(1).max() > 0.95
+
+
 def test_mdes_target_wins(problem: Problem) -> None:
     fit = fit_mde(problem, MDEConfig(mde_proxies=20, mde_candidates=2000))
     assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"

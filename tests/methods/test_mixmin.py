@@ -36,6 +36,14 @@ def test_texts_of_known_kinds_give_their_shares() -> None:
     np.testing.assert_allclose(found, [0.5, 0.3, 0.2], atol=1e-6)
 
 
+def test_two_texts_by_hand() -> None:
+    """With ratios a and b of the other expert's probability the optimum has a closed form."""
+    a, b = 0.1, 0.3
+    found = mixmin_weights(-np.log([[1.0, b], [a, 1.0]]), np.ones(2))
+    assert found[0] == pytest.approx((1 - 2 * a + a * b) / (2 * (1 - a) * (1 - b)), abs=1e-4)
+    assert found.sum() == pytest.approx(1)
+
+
 def test_mixmins_target_wins(problem: Problem) -> None:
     fit = fit_mixmin(problem)
     assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"

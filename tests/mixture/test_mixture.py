@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import Mixture, below, total_variation, within_caps
+from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_caps
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
@@ -32,6 +32,24 @@ def test_round_trip(tmp_path: Path) -> None:
     assert Mixture.from_json(path) == bare
 
 
+def test_pools_share_what_was_found() -> None:
+    pooled = Mixture(
+        names=("x", "a/*"),
+        weights=(0.2, 0.8),
+        standard_deviation=(0.1, 0.2),
+        hdi=((0.1, 0.4), (0.6, 0.9)),
+        branches={"a": (0.6, 0.9)},
+    )
+    found = pooled.unpooled({"a/*": {"a/b": 0.25, "a/c": 0.75}, "z/*": {"z": 1.0}})
+    assert found.as_dict() == pytest.approx({"x": 0.2, "a/b": 0.2, "a/c": 0.6})
+    assert found.standard_deviation == pytest.approx((0.1, 0.05, 0.15))
+    assert found.hdi is not None
+    np.testing.assert_allclose(found.hdi, [(0.1, 0.4), (0, 0.9), (0, 0.9)])
+    assert found.branches == pooled.branches
+    assert "a/* (2 domains)" in found.notes[0]
+    assert found.unpooled({"a/*": {"a/b": 1.0}}) is found
+
+
 def test_paths_stand_for_what_is_below() -> None:
     assert below(["a/b/c", "a/b/d", "a/e", "f", "g/h"]) == {"a": [0, 1, 2], "a/b": [0, 1]}
     assert below(["a/b", "a/c"]) == {}, "all of them"
@@ -41,16 +59,25 @@ def test_paths_stand_for_what_is_below() -> None:
     ("options", "message"),
     [
         ({"names": ("a", "a")}, "different names"),
+        ({"names": ()}, "different names"),
         ({"weights": (1.0,)}, "2 weights, actual 1"),
         ({"weights": (-0.5, 1.5)}, "weights >= 0 for 'a'"),
+        ({"weights": (float("nan"), 1.0)}, "weights >= 0 for 'a'"),
         ({"weights": (0.5, 0.6)}, "sum to 1"),
+        ({"hdi": ((0.0, 1.0),)}, "2 hdi"),
         ({"names": ("a", "b\ud800")}, "names in UTF-8"),
         ({"standard_deviation": (0.1, -0.1)}, "standard_deviation >= 0 for 'b'"),
+        ({"free_weights": (0.1, float("inf"))}, "free_weights >= 0 for 'b'"),
+        ({"prior": (-0.1, 1.1)}, "prior >= 0 for 'a'"),
         ({"hdi": ((0.0, 1.0), (0.6, 0.4))}, r"hdi low <= high in \[0, 1\] for 'b', actual \(0.6"),
+        ({"hdi": ((0.0, 1.1), (0.4, 0.6))}, r"hdi low <= high in \[0, 1\] for 'a'"),
         ({"branches": {"a": (0.5, 0.4)}}, r"low <= high in \[0, 1\] below 'a', actual 0.5"),
         ({"hdi_probability": 0.0}, r"hdi_probability in \(0, 1\), actual 0"),
+        ({"hdi_probability": 1.0}, r"hdi_probability in \(0, 1\), actual 1"),
         ({"tokenizer": 3}, "hashes and notes as text, actual 3"),
         ({"predicted_loss": {"prior": (float("nan"), None)}}, "predicted loss of 'prior'"),
+        ({"predicted_loss": {"prior": (3.0, -0.1)}}, "predicted loss of 'prior'"),
+        ({"notes": (3,)}, "hashes and notes as text"),
     ],
 )
 def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
@@ -84,6 +111,17 @@ def test_bad_files_are_refused_by_name(tmp_path: Path, content: str) -> None:
 
 def mixture(**weights: float) -> Mixture:
     return Mixture(names=tuple(weights), weights=tuple(weights.values()), tokenizer="t")
+
+
+def test_intervals_are_held_against_equal_shares() -> None:
+    found = Mixture(
+        names=("a", "b", "c", "d"),
+        weights=(0.6, 0.2, 0.15, 0.05),
+        standard_deviation=(0.1,) * 4,
+        hdi=((0.4, 0.8), (0.05, 0.4), (0.1, 0.25), (0.0, 0.24)),
+    )
+    assert found.verdicts() == {"a": "above", "b": "undecided", "c": "undecided", "d": "below"}
+    assert mixture(a=1.0).verdicts() == {}
 
 
 def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> None:
@@ -135,7 +173,21 @@ def test_caps_give_the_nearest_feasible_mixtures() -> None:
         np.testing.assert_allclose(capped, best.x, atol=1e-3)
 
 
+def test_a_mixture_is_held_against_the_data() -> None:
+    one = mixture(a=0.5, b=0.5, c=0.0)
+    one.check(["a", "b"], "t", "x.json")  # without weight, c is not missed
+    with pytest.raises(DataError, match=r"Expected domains of the data \(a\), found 'b' in x.json"):
+        one.check(["a"], "t", "x.json")
+    with pytest.warns(UserWarning, match="x.json: the weights are shares of the tokens of another"):
+        one.check(["a", "b"], "other", "x.json")
+
+
 def test_total_variation_counts_what_lies_elsewhere() -> None:
     assert total_variation({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5}) == 0
     assert total_variation({"a": 1.0}, {"b": 1.0}) == 1
     assert total_variation({"a": 0.75, "b": 0.25}, {"b": 0.5, "a": 0.5}) == 0.25
+
+
+def test_jitter() -> None:
+    assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
+    assert jitter(np.array([[0.5, 0.5]])) == 0.0

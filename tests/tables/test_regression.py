@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from bydore_pyro.tables.regression import (
     Regression,
     check_runs_differ,
     fit_regression,
+    interval_of_run,
 )
 from bydore_pyro.utils import errors
 from bydore_pyro.utils.errors import DataError
@@ -70,6 +72,16 @@ def test_bad_runs_are_refused(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(errors.importlib, "import_module", fail)
     with pytest.raises(ValueError, match=r"pip install 'bydore-pyro\[baselines\]'"):
         fit_regression(kind, *planted(50))
+
+
+def test_intervals_by_hand() -> None:
+    weights, losses = planted(30)
+    model = fit_regression("linear", weights, losses)
+    assert np.isnan(interval_of_run(model, weights)).all()
+    assert model.gap(weights[0], weights[1])[1] is None
+    known = dataclasses.replace(model, width=0.1)
+    low, high = interval_of_run(known, weights).T
+    np.testing.assert_allclose(high - low, 2 * REACH * 0.1, rtol=1e-12)
 
 
 def several(runs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,12 @@ import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.training.checkpoints import write_seal
 from bydore_pyro.training.order import MixtureState, begin
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.errors import DataError, RunFolderError
 
 
 def plan(store: TokenStore, **rest: Any) -> TrainingPlan:
@@ -53,6 +56,27 @@ def test_refused(corpus: TokenStore, options: dict[str, Any], message: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_mixture_and_text_go_together(corpus: TokenStore) -> None:
+    own = mixture_for(corpus)
+    other = Stages.constant(dataclasses.replace(own, tokenizer="f" * 64))
+    with pytest.raises(DataError, match=r"found weights for another .* --other_tokenizer accepts"):
+        plan(corpus, stages=other)
+    with pytest.warns(UserWarning, match="tokens of another tokenizer"):
+        plan(corpus, stages=other, other_tokenizer=True)
+    missing = Mixture(names=("birds", "law"), weights=(0.5, 0.5))
+    with pytest.raises(DataError, match=r"Expected domains of the data \(.*\), found 'law'"):
+        plan(corpus, stages=Stages(ends=(0.5, 1.0), mixtures=(own, missing)))
+
+
+def test_a_missing_package(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    with pytest.raises(ValueError, match=r"Expected the package accelerate, found none .*pip"):
+        plan(corpus)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="Expected the package nowhere, found none"):
+        plan(corpus, report_to="nowhere")
+
+
 def test_going_on(corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plan(corpus, resumed=tmp_path).checkpoint is None
     assert capsys.readouterr().err.startswith("no checkpoint: beginning anew\n")
@@ -68,3 +92,16 @@ def test_going_on(corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixt
     write_seal(checkpoint, {**found.belongs, "model": "target-1b"}, state)
     with pytest.raises(RunFolderError, match=r"Expected model target-1b, .* found LlamaConfig"):
         plan(corpus, resumed=tmp_path)
+
+
+def test_processes_share_a_batch(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for batch, most, processes, expected in (
+        *((512, 8, 64, (8, 1)), (512, 8, 128, (4, 1))),
+        *((48, 10, 4, (6, 2)), (7, 4, 1, (1, 7))),
+    ):
+        monkeypatch.setenv("WORLD_SIZE", str(processes))
+        found = plan(corpus, target_batch_sequences=batch, device_batch_sequences=most)
+        assert (found.device_batch, found.accumulation) == expected
+    monkeypatch.setenv("WORLD_SIZE", "5")
+    with pytest.raises(ValueError, match="5 processes share equally, found 7"):
+        plan(corpus, target_batch_sequences=7)
