@@ -5,7 +5,7 @@
 1. agreement: a search by matching on the GPU against the CPU, in float32: losses, evidence, weights
 2. search: steps of Algorithm 1 at the paper's scale (0.4B tokens through `models/proxy-1m`, 256 x
    2,048 tokens a step, bfloat16), extrapolated, with the share of the card's bf16 rate and memory
-3. training: `models/target-60m` by `bydore train`'s own path: tokens per second, share of the rate
+3. training: two shapes by `bydore train`'s own path: tokens per second, share of the rate
 4. processes: with two cards, a small search by two processes against one
 
 Every part writes DIR/PART.json when it ends, and is not done again; a part that fails writes why.
@@ -144,11 +144,21 @@ def search(lent: Lent) -> dict[str, Any]:
 
 
 def training(lent: Lent) -> dict[str, Any]:
-    """Times `bydore train` on random tokens."""
-    usual = ["--model", "models/target-60m", "--device_batch_sequences", "32"]
-    given = ["--smoke"] if lent.smoke else [*usual, "--target_batch_sequences", "128"]
+    """Times `bydore train` on random tokens, by the model's shape."""
+    if lent.smoke:
+        return {"target-tiny": trained("--smoke")}
+    found = {}
+    for name, each, whole in (("target-60m", 32, 128), ("target-1b", 8, 64)):
+        batches = ("--device_batch_sequences", str(each), "--target_batch_sequences", str(whole))
+        steps = ("--untimed_steps", "3", "--timed_steps", "10")
+        found[name] = trained("--model", f"models/{name}", *batches, *steps)
+    return found
+
+
+def trained(*given: str) -> list[str]:
+    """Returns what `benchmarks/target.py` tells with these options, by lines."""
     options = parse_options(given, "target", "", target.BenchmarkOptions, smoke=target.SMOKE)
-    return {"told": target.report(options, *target.measure(options)).splitlines()}
+    return target.report(options, *target.measure(options)).splitlines()
 
 
 def processes(lent: Lent) -> dict[str, Any]:

@@ -96,6 +96,9 @@ class DecisionsConfig(Checked):
     )
     target_seeds: int = option(5, "Number of searches, each with a fresh model.", least=1, most=100)
     times: list[int] = option([1], "Lengths of the fresh models, in lengths of the search.")
+    judge: str | None = option(
+        None, "Fresh models' shape: a folder with config.json, or a hub name. Default: the proxy's."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,7 +163,9 @@ def one_seed(
     """Returns, by length and question, the losses of fresh models on a seed's answers."""
     path = folder.path / f"seed-{seed}"
     own, domains = searched_on_all(options, path, seed)
-    problem = plain_problem(own, domains, folder.path / "proxies")
+    judge = dataclasses.replace(own.run, proxy=options.decisions.judge or own.run.proxy)
+    judged_by = dataclasses.replace(own, run=judge)
+    problem = plain_problem(judged_by, domains, folder.path / "proxies")
     sizes = Mixture(names=domains.names, weights=tuple(problem.token_shares.tolist())).as_dict()
     found: dict[str, dict[str, Any]] = {}
     for times in options.decisions.times:

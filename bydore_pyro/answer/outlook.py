@@ -191,7 +191,8 @@ def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
     """
     now, more = run.effective(weights), run.with_more(MORE_TEXT).effective(weights)
     shares = torch.cat([now[None], now + (more - now).diag_embed()])  # (1 + K, K)
-    losses = losses_of(best.law, shares, composition=best.goal.composition).mean(0)  # (1 + K, Q)
-    importance = best.goal.importance_of(losses.shape[1])
-    aim = losses.amax(1) if best.goal.objective == "worst" else losses @ importance
+    losses = losses_of(best.law, shares, composition=best.goal.composition)  # (S, 1 + K, Q)
+    importance = best.goal.importance_of(losses.shape[2])
+    aim = losses.amax(2) if best.goal.objective == "worst" else losses @ importance
+    aim = aim.mean(0)
     return (aim[0] - aim[1:]).tolist()

@@ -4,7 +4,7 @@ A loss falls in effective tokens and is convex in them; these are concave in the
 mixture that minimises ::
 
     mean         sum_q p_q E[L_q(w)]
-    worst        max_q E[L_q(w)]
+    worst        E[max_q L_q(w)]
     none_worse   the mean, under  P(L_q(w) <= L_q(baseline) + tolerance for all q) >= probability
 
 with ``at_least <= w <= at_most`` on the simplex solves a convex programme. Targets ``q`` are made

@@ -133,9 +133,8 @@ class Decision(NamedTuple):
         price_at_least: By how much the objective rises for a unit of weight more of a lower bound,
             ``(K,)``, nats per token, >= 0.
         price_at_most: By how much it falls for a unit more of an upper bound, likewise.
-        price_of_targets: ``(Q,)``. ``worst``: shares of the targets in the objective, 0 for those
-            that lie below the worst; ``none_worse``: its fall for a nat more of each target's
-            tolerance.
+        price_of_targets: ``(Q,)``. ``worst``: how often each target is the worst, over the draws;
+            ``none_worse``: the fall of the objective for a nat more of each target's tolerance.
         probability: Share of the draws in which no target is worse than under the baseline by more
             than the tolerance; 1 for other objectives.
     """

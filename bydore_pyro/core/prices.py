@@ -108,10 +108,12 @@ def _expected(draws: LawDraws, goal: Goal, mixtures: Tensor) -> Tensor:
     """Returns the objective of mixtures ``(M,)``."""
     given = (goal.length, goal.composition, goal.effective)
     at_once = max(1, AT_ONCE // draws.level.numel())
-    parts = [losses_of(draws, some, *given).mean(0) for some in mixtures.split(at_once)]
-    losses = torch.cat(parts)  # (M, Q)
-    losses = losses + goal.levels_of(losses.shape[1])
-    importance = goal.importance_of(losses.shape[1])
-    if goal.objective == "worst":
-        return losses[:, importance > 0].amax(1)
-    return losses @ importance
+    parts = []
+    for some in mixtures.split(at_once):
+        losses = losses_of(draws, some, *given)  # (S, m, Q)
+        losses = losses + goal.levels_of(losses.shape[2])
+        importance = goal.importance_of(losses.shape[2])
+        worst = goal.objective == "worst"
+        aim = losses[..., importance > 0].amax(2) if worst else losses @ importance
+        parts.append(aim.mean(0))
+    return torch.cat(parts)

@@ -142,34 +142,32 @@ class Programme:
         margin, worst = self.margin(losses, barrier)
         barred = barrier * margin.log().masked_fill(margin.isinf(), 0).sum((1, 2))
         mean = (losses.mean(1) * self.importance).sum(1)
-        return (worst if self.epigraph else mean) - barred
+        return (worst.mean((1, 2)) if self.epigraph else mean) - barred / self.counted
 
     def derivatives(self, weights: Tensor, barrier: float) -> tuple[Tensor, Curvature]:
         """Gradient and curvature of `value`."""
         rows, first, second = self.rows(weights)
-        margin, draws = self.margin(self.of_targets(rows), barrier)[0], rows.shape[1]
-        pull = barrier / margin  # (B, S, Q), or of means (B, 1, Q)
-        stiff = (pull / margin)[:, None]
+        margin = self.margin(self.of_targets(rows), barrier)[0]  # (B, S, Q)
         # Of the value by each draw's losses, of targets and then of rows.
-        slope = pull / draws if self.averaged else pull
+        slope = barrier / margin / self.counted
+        stiff = (slope / margin)[:, None]
         if not self.epigraph:
-            slope = slope + self.importance / draws
-        slope = self.of_rows(slope[:, None])[:, 0] * torch.ones_like(rows)
+            slope = slope + self.importance / rows.shape[1]
+        slope = self.of_rows(slope[:, None])[:, 0]
         by_amount = self.by_domain((slope * first)[:, None])[:, 0]  # (B, K)
         speed, bend = self.speed(weights)
-        curved, tied = slope * second, self.epigraph or not self.averaged
+        curved, tied = slope * second, self.epigraph or self.room is not None
 
         def product(directions: Tensor) -> Tensor:  # (B, N, K)
             along = self.by_amount(directions * speed[:, None])
             pulled = curved[:, None] * along
             if tied:
                 change = self.summed(first[:, None] * along)
-                change = change.mean(2, keepdim=True) if self.averaged else change
                 if self.epigraph:  # the worst loss follows
-                    all_of = stiff.sum((2, 3), keepdim=True)
-                    change = change - (stiff * change).sum((2, 3), keepdim=True) / all_of
-                by_target = stiff * change / (draws if self.averaged else 1)
-                pulled = pulled + first[:, None] * self.of_rows(by_target)
+                    of = (3,) if self.room is None else (2, 3)
+                    all_of = stiff.sum(of, keepdim=True)
+                    change = change - (stiff * change).sum(of, keepdim=True) / all_of
+                pulled = pulled + first[:, None] * self.of_rows(stiff * change)
             return (
                 speed[:, None] * self.by_domain(pulled) + (by_amount * bend)[:, None] * directions
             )
@@ -187,34 +185,36 @@ class Programme:
         return power * once, power * ((self.rho - 1) * once.square() / fresh + twice)
 
     @property
-    def averaged(self) -> bool:
-        """Whether the constraints are for targets' mean losses, not for every draw's."""
-        return self.room is None
+    def counted(self) -> int:
+        """The draws over which constraints are averaged: without a baseline each draw has its own
+        worst target."""
+        return self.level.shape[1] if self.room is None else 1
 
     def margin(self, losses: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
-        """Returns by how much every constraint holds, infinite where there is none; the worst.
+        """Returns by how much every constraint holds ``(B, S, Q)``, infinite where there is none;
+        the worst ``(B, S, 1)``, or of all draws ``(B, 1, 1)`` where a baseline is to be kept.
 
-        Where the worst loss ``u`` ``(B,)`` is minimised it is that of the least
+        Where a worst loss ``u`` is minimised it is that of the least
         ``u - barrier sum log margin``, so that ``sum barrier / margin = 1``: no margin is below the
         barrier, and weights move as freely as in the mean.
         """
-        over = losses.mean(1, keepdim=True) if self.room is None else losses - self.room
-        over = torch.where(self.kept[:, : over.shape[1], None], over, -torch.inf)
+        over, of = (losses, (2,)) if self.room is None else (losses - self.room, (1, 2))
+        over = torch.where(self.kept[..., None], over, -torch.inf)
         if not self.epigraph:
-            return torch.full_like(over, torch.inf) if self.room is None else -over, over[:, 0, 0]
-        worst = over.amax((1, 2), keepdim=True) + barrier
+            return torch.full_like(over, torch.inf) if self.room is None else -over, over
+        worst = over.amax(of, keepdim=True) + barrier
         for _ in range(ROOT_STEPS):  # from below: Newton's steps pass no root
             margin = worst - over
-            surplus = (barrier / margin).sum((1, 2), keepdim=True) - 1
-            step = surplus / (barrier / margin.square()).sum((1, 2), keepdim=True)
+            surplus = (barrier / margin).sum(of, keepdim=True) - 1
+            step = surplus / (barrier / margin.square()).sum(of, keepdim=True)
             worst, before = worst + step, worst
             if not ((surplus > 1e-9) & (worst > before)).any():  # or what is left is rounding
                 break
-        return worst - over, worst[:, 0, 0]
+        return worst - over, worst
 
     def solve(self, weights: Tensor, first_gap: float = 0.1) -> BarrierMinimum:
         """Returns the best weights ``(B, K)``, from some within all bounds."""
-        constraints = self.importance.numel() * (1 if self.averaged else self.level.shape[1])
+        constraints = self.importance.numel() * self.level.shape[1] // self.counted
         given = (self.value, self.derivatives, weights, self.lower, self.upper)
         return barrier_minimum(*given, constraints, first_gap)
 
@@ -270,17 +270,18 @@ class Programme:
         answer = answer / answer.sum()
         goal = self.goal
         given = (goal.length, goal.composition, goal.effective)
-        losses = losses_of(self.draws, answer[None], *given)[:, 0].mean(0) + self.levels  # (Q,)
-        mean = losses[self.asked]
-        prices = torch.zeros_like(losses)
-        prices[self.asked] = (found.barrier / margin).sum((0, 1))
+        losses = losses_of(self.draws, answer[None], *given)[:, 0] + self.levels  # (S, Q)
+        asked = losses[:, self.asked]
+        worst, mean = asked.amax(1).mean(), asked.mean(0) @ self.importance
+        prices = torch.zeros_like(self.levels)
+        prices[self.asked] = (found.barrier / margin).sum((0, 1)) / self.counted
         served = 1.0
         if self.room is not None:
             served = float((self.excess(weights) <= 0).double().mean())
         return Decision(
             weights=answer,
-            losses=losses,
-            objective=float(mean.max() if self.epigraph else self.importance @ mean),
+            losses=losses.mean(0),
+            objective=float(worst if self.epigraph else mean),
             price_at_least=found.barrier / (weights[0] - self.lower),
             price_at_most=found.barrier / (self.upper - weights[0]),
             price_of_targets=prices,

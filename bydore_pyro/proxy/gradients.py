@@ -22,7 +22,8 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.utils import return_freed_memory
 
-MOST_VALUES = 2**23  # of the gradients that are held at once; 32 MiB in float32
+# Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
+MOST_VALUES = {"cpu": 2**23, "cuda": 2**28}
 TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
 
 
@@ -56,7 +57,8 @@ class GradientSketch:
     @property
     def chunk(self) -> int:
         """Sequences whose gradients are computed at once in each process."""
-        return max(1, MOST_VALUES // self.count)
+        most = MOST_VALUES.get(self._signs.device.type, MOST_VALUES["cpu"])
+        return max(1, most // self.count)
 
     def __call__(
         self, batch: Tensor, part: str, done: Callable[[int], object] = lambda count: None

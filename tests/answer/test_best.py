@@ -59,11 +59,11 @@ def test_the_worst_target_is_as_good_as_the_others() -> None:
         forecast = planted_forecast(BOTH, levels=levels)
         mean = best_of(forecast, question()).decision
         worst = best_of(forecast, question(objective="worst")).decision
-        losses = forecast.losses(worst.weights[None])[:, 0, :2].mean(0)
-        assert float(losses[0] - losses[1]) == pytest.approx(0, abs=0.01)
-        torch.testing.assert_close(worst.losses, losses, atol=1e-6, rtol=0)
-        own = forecast.losses(mean.weights[None])[:, 0, :2].mean(0)
-        assert float(losses.max()) <= float(own.max()) + 1e-6
+        losses = forecast.losses(worst.weights[None])[:, 0, :2]
+        assert float((losses[:, 0] - losses[:, 1]).mean()) == pytest.approx(0, abs=0.03)
+        torch.testing.assert_close(worst.losses, losses.mean(0), atol=1e-6, rtol=0)
+        own = forecast.losses(mean.weights[None])[:, 0, :2]
+        assert float(losses.amax(1).mean()) <= float(own.amax(1).mean()) + 1e-6
     moved = float(worst.weights @ MADE["other"]) - float(mean.weights @ MADE["other"])
     assert moved > 0.02
 

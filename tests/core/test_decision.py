@@ -47,20 +47,24 @@ def test_the_least_mean_is_that_of_the_grid() -> None:
 
 def test_the_least_worst_is_that_of_the_grid() -> None:
     found = best_mixture(DRAWS, Goal(objective="worst"))
-    worst = LOSSES.mean(0).amax(1)
+    worst = LOSSES.amax(2).mean(0)
     assert found.objective <= float(worst.min()) + 1e-6
     assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
-    # The targets' prices are their shares in the worst; none that is better has a price.
+    # Which target is the worst is not known: the worst of the expected losses is another question.
+    other = LOSSES.mean(0).amax(1).argmin()
+    assert float(worst[other]) > found.objective + 1e-3
+    # The targets' prices say how often each is the worst.
+    of_draws = DRAWS.losses(found.weights[None])[:, 0]
+    often = torch.bincount(of_draws.argmax(1), minlength=3) / len(of_draws)
+    torch.testing.assert_close(found.price_of_targets, often.double(), atol=2 / 60, rtol=0)
     assert float(found.price_of_targets.sum()) == pytest.approx(1, abs=1e-3)
-    better = found.losses < found.losses.max() - 0.01
-    assert float(found.price_of_targets[better].sum()) < 1e-3
 
 
 def test_levels_say_which_target_is_the_worst() -> None:
     """They change no mean's best mixture; its losses hold them."""
     levels = torch.tensor([0.0, 0.1, -0.05]).double()
     found = best_mixture(DRAWS, Goal(objective="worst", levels=levels))
-    worst = (LOSSES.mean(0) + levels).amax(1)
+    worst = (LOSSES + levels).amax(2).mean(0)
     assert found.objective <= float(worst.min()) + 1e-6
     assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
     torch.testing.assert_close(found.losses, expected_loss(found.weights) + levels)
@@ -163,9 +167,9 @@ def effective(weights: Tensor) -> Tensor:
 def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tensor) -> Tensor:
     """Returns the best weights by SLSQP, from gradients of torch."""
 
-    def scalar(function: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-        def value(x: Any) -> float:
-            return float(function(torch.tensor(x)))
+    def differentiable(function: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        def value(x: Any) -> Any:
+            return function(torch.tensor(x)).numpy()
 
         def gradient(x: Any) -> Any:
             return torch.autograd.functional.jacobian(function, torch.tensor(x)).numpy()
@@ -175,16 +179,18 @@ def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tens
     def mean(x: Tensor) -> Tensor:
         return losses_at(x[:3]).mean(0) @ importance
 
-    sums = {"type": "eq", **scalar(lambda x: x[:3].sum() - 1)}
+    sums = {"type": "eq", **differentiable(lambda x: x[:3].sum() - 1)}
     bounds, start = [(1e-9, 1.0)] * 3, [1 / 3] * 3
     if goal.objective == "worst":
-        rows = [
-            {"type": "ineq", **scalar(lambda x, q=q: x[3] - losses_at(x[:3]).mean(0)[q])}
-            for q in range(3)
-        ]
+        count = len(losses_at(BASELINE))  # an unknown for the worst of each draw
+        above = {
+            "type": "ineq",
+            **differentiable(lambda x: (x[3:, None] - losses_at(x[:3])).flatten()),
+        }
         found = minimize(
-            **scalar(lambda x: x[3]), x0=[*start, 9.0], bounds=[*bounds, (None, None)],
-            constraints=[sums, *rows], method="SLSQP", options={"ftol": 1e-12},
+            **differentiable(lambda x: x[3:].mean()), x0=[*start, *[9.0] * count],
+            bounds=[*bounds, *[(None, None)] * count], constraints=[sums, above], method="SLSQP",
+            options={"ftol": 1e-10, "maxiter": 300},
         )  # fmt: skip
     else:
         room = {"type": "ineq"}
@@ -192,8 +198,8 @@ def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tens
         bound = [room] if goal.objective == "none_worse" else []
         start = BASELINE.tolist() if bound else start
         found = minimize(
-            **scalar(mean), x0=start, bounds=bounds, constraints=[sums, *bound], method="SLSQP",
-            options={"ftol": 1e-12},
+            **differentiable(mean), x0=start, bounds=bounds, constraints=[sums, *bound],
+            method="SLSQP", options={"ftol": 1e-12},
         )  # fmt: skip
     return torch.tensor(found.x[:3])
 
@@ -217,8 +223,9 @@ def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh:
         return losses_of(DRAWS[some], weights[None], None, of_some, fresh)[:, 0]
 
     def value(weights: Tensor, some: slice) -> float:
-        losses = losses_at(weights, some).mean(0)
-        return float(losses.max() if objective == "worst" else losses @ IMPORTANCE.double())
+        losses = losses_at(weights, some)
+        worst = objective == "worst"
+        return float((losses.amax(1) if worst else losses @ IMPORTANCE.double()).mean())
 
     each = best_mixture_draws(DRAWS, goal)
     for number in range(2):
@@ -271,7 +278,7 @@ def test_text_that_runs_out_against_the_grid() -> None:
 
 def test_the_worst_of_targets_that_are_much_alike() -> None:
     """Of dense compositions of many rows: they nearly are one, and all are the worst."""
-    draws = fit_law(*planted(400, 8), free=False).draws(10)
+    draws = fit_law(*planted(400, 8), free=False).draws(10)[:1]
     with torch.random.fork_rng():
         torch.manual_seed(0)
         made = torch.distributions.Dirichlet(torch.full((3, 400), 0.5)).sample()
@@ -293,7 +300,7 @@ def test_two_domains_of_which_one_runs_out_by_brute_force(objective: Any) -> Non
         before=torch.tensor([0.1, 0.0]),
     ).effective  # fmt: skip
     found = best_mixture(draws, Goal(objective=objective, effective=run_out, length=4.0))
-    losses = losses_of(draws, grid, length=4.0, effective=run_out).mean(0)
-    values = losses.mean(1) if objective == "mean" else losses.amax(1)
+    losses = losses_of(draws, grid, length=4.0, effective=run_out)
+    values = (losses.mean(2) if objective == "mean" else losses.amax(2)).mean(0)
     assert found.objective == pytest.approx(float(values.min()), abs=1e-5)
     assert float(found.weights[0]) == pytest.approx(float(first[values.argmin()]), abs=2e-3)

@@ -37,8 +37,8 @@ def test_a_weight_is_free_as_far_as_a_fine_grid_says(objective: Any, corner: boo
     assert found.shape == (3, 2)
 
     def values(mixtures: Tensor) -> Tensor:
-        losses = losses_of(DRAWS, mixtures).mean(0)
-        return losses.amax(1) if objective == "worst" else losses @ IMPORTANCE.double()
+        losses = losses_of(DRAWS, mixtures)
+        return (losses.amax(2) if objective == "worst" else losses @ IMPORTANCE.double()).mean(0)
 
     at = torch.linspace(0, 1, 2001).double()
     for domain in range(3):
