@@ -52,7 +52,7 @@ def test_the_least_worst_is_that_of_the_grid() -> None:
     assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
     # Which target is the worst is not known: the worst of the expected losses is another question.
     other = LOSSES.mean(0).amax(1).argmin()
-    assert float(worst[other]) > found.objective + 1e-3
+    assert float(worst[other]) > found.objective + 1e-4
     # The targets' prices say how often each is the worst.
     of_draws = DRAWS.losses(found.weights[None])[:, 0]
     often = torch.bincount(of_draws.argmax(1), minlength=3) / len(of_draws)
