@@ -5,8 +5,9 @@
 1. agreement: a search by matching on the GPU against the CPU, in float32: losses, evidence, weights
 2. search: steps of Algorithm 1 at the paper's scale (0.4B tokens through `models/proxy-1m`, 256 x
    2,048 tokens a step, bfloat16), extrapolated, with the share of the card's bf16 rate and memory
-3. training: two shapes by `bydore train`'s own path: tokens per second, share of the rate
-4. processes: with two cards, a small search by two processes against one
+3. training: `models/target-60m` by `bydore train`'s own path: tokens per second, share of the rate
+4. large_training: the same with `models/target-1b`
+5. processes: with two cards, a small search by two processes against one
 
 Every part writes DIR/PART.json when it ends, and is not done again; a part that fails writes why.
 No part is begun that will not end in time. `--smoke` runs all but the last on a CPU in seconds, and
@@ -144,19 +145,21 @@ def search(lent: Lent) -> dict[str, Any]:
 
 
 def training(lent: Lent) -> dict[str, Any]:
-    """Times `bydore train` on random tokens, by the model's shape."""
-    if lent.smoke:
-        return {"target-tiny": trained("--smoke")}
-    found = {}
-    for name, each, whole in (("target-60m", 32, 128), ("target-1b", 8, 64)):
-        batches = ("--device_batch_sequences", str(each), "--target_batch_sequences", str(whole))
-        steps = ("--untimed_steps", "3", "--timed_steps", "10")
-        found[name] = trained("--model", f"models/{name}", *batches, *steps)
-    return found
+    """Times `bydore train` on random tokens."""
+    return {"told": trained("target-60m", 32, 128, lent)}
 
 
-def trained(*given: str) -> list[str]:
-    """Returns what `benchmarks/target.py` tells with these options, by lines."""
+def large_training(lent: Lent) -> dict[str, Any]:
+    """Times it with a larger model."""
+    return {"told": trained("target-1b", 8, 64, lent)}
+
+
+def trained(model: str, each: int, whole: int, lent: Lent) -> list[str]:
+    """Returns what `benchmarks/target.py` tells of a shape, by lines; the batches in sequences, of
+    the device and of a step."""
+    batches = ["--device_batch_sequences", str(each), "--target_batch_sequences", str(whole)]
+    steps = ["--untimed_steps", "3", "--timed_steps", "10"]
+    given = ["--smoke"] if lent.smoke else ["--model", f"models/{model}", *batches, *steps]
     options = parse_options(given, "target", "", target.BenchmarkOptions, smoke=target.SMOKE)
     return target.report(options, *target.measure(options)).splitlines()
 
@@ -180,7 +183,8 @@ def processes(lent: Lent) -> dict[str, Any]:
 PARTS: dict[str, tuple[Callable[[Lent], dict[str, Any]], float]] = {
     "agreement": (agreement, 3),
     "search": (search, 5),
-    "training": (training, 4),
+    "training": (training, 3),
+    "large_training": (large_training, 5),
     "processes": (processes, 4),
 }
 

@@ -37,8 +37,9 @@ def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None
 def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     few = ("--domains", "python", "licences", "docstrings")
     asked = ("--questions", "docstrings", "all", "--target_seeds", "1", "--times", "1", "2")
+    judge = ("--judge", str(ROOT / "models/target-tiny"))
     given = ("--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache), *few, *asked)
-    done = run_here("decisions", *given, cwd=tmp_path)
+    done = run_here("decisions", *given, *judge, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "run" / "results.json").read_text())["questions"]["0"]
     assert set(found) == {"1", "2"}
@@ -49,6 +50,9 @@ def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
         weights = times["all"]["answer"]["match"]
         np.testing.assert_allclose(list(weights.values()), 1 / 3, atol=0.2)
     assert found["1"]["all"]["uniform"] > found["2"]["all"]["uniform"], "longer runs are better"
+    trees = [json.loads(one.read_text()) for one in tmp_path.glob("run/proxies/*/tree.json")]
+    shapes = {json.loads(one["header"]["model"])["num_hidden_layers"] for one in trees}
+    assert shapes == {4}, "the judge's; the proxy has two"
     again = run_here("decisions", "--resume", str(tmp_path / "run"), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "fresh models: " not in again.stderr
