@@ -129,11 +129,15 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     found = ask(path, config, asked.goal, path / f"trials-{name}").answer
     matching, posterior = found.evidence
     match = candidate(matching, posterior, 1.0).tolist()
+    foretold = {} if found.outlook is None else plain(found.outlook).get("differences", {})
     return {
         "law": found.mixture.as_dict(),
         "match": dict(zip(found.names, match, strict=True)),
         "unexplained": matching.unexplained,
-        "differences": {} if found.outlook is None else plain(found.outlook).get("differences", {}),
+        "differences": {
+            of: {text: one for text, one in texts.items() if not text.startswith("domain ")}
+            for of, texts in foretold.items()
+        },
     }
 
 
@@ -257,7 +261,7 @@ def told_of(differences: Mapping[str, Any], name: str) -> Mapping[str, float] | 
     """Returns the difference from uniform that an answer foretold; None where it did not."""
     found = differences.get("uniform", {})
     several = len(QUESTIONS[name].validation) > 1 or QUESTIONS[name].validation == ("all",)
-    texts = [t for t in found if not t.startswith("domain ")]
+    texts = list(found)
     return found[texts[-1 if several else 0]] if texts else None
 
 
