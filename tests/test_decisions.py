@@ -78,7 +78,7 @@ def held(decisions: Any, seeds: list[dict[str, Any]]) -> list[bool]:
 
 def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
     """The means over the seeds of its table, and how often what was foretold held."""
-    environment, web = questions_of("seed-*.json"), questions_of("web.json")
+    environment, web = questions_of("seed-*.json"), questions_of("web-*.json")
     environment = [{n: q for n, q in one.items() if "withheld" not in n} for one in environment]
     sets = [f"set {n}" for n in range(1, 9)]
     named = {"planted, three domains": ["planted"], "dense, four domains": ["dense"],
