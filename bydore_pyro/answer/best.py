@@ -12,6 +12,7 @@ from bydore_pyro.answer.question import Question
 from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 50, 5000  # each is a programme of its own
+OF_THE_WORST = 2**15  # losses of all draws; each draw has its own worst target
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,20 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     law = forecast.law
     if question.tokens is not None:
         law = carried(law, question.tokens)
-    count = len(law.level)
     drawn = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(question.names)))
-    some = torch.linspace(0, count - 1, drawn)
-    places = some.long().unique()
-    made = forecast.compositions
-    each = replace(goal, composition=made[places] if made.dim() == 3 else made)
-    return Best(best_mixture(law, goal), goal, law, best_mixture_draws(law[places], each))
+    each, decided = few(law, goal, drawn), (law, goal)
+    if goal.objective == "worst":
+        decided = few(law, goal, max(FEWEST_DRAWS, OF_THE_WORST // len(forecast.importance)))
+    return Best(best_mixture(*decided), goal, law, best_mixture_draws(*each))
+
+
+def few(law: LawDraws, goal: Goal, count: int) -> tuple[LawDraws, Goal]:
+    """Returns a law with at most so many of its draws, and the goal of these."""
+    count = min(count, len(law.level))
+    some = torch.linspace(0, len(law.level) - 1, count).long().unique()
+    made = goal.composition
+    made = made[some] if made is not None and made.dim() == 3 else made
+    return law[some], replace(goal, composition=made)
 
 
 def _goal_of(forecast: Forecast, question: Question) -> Goal:

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer.best import Best
+from bydore_pyro.answer.best import Best, few
 from bydore_pyro.answer.forecast import LEVEL, Curve, Difference, Expected, Forecast
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.core import Goal, LawDraws, best_mixture, freedom, frontier, losses_of
+from bydore_pyro.core import best_mixture, freedom, frontier, losses_of
 from bydore_pyro.utils import Number
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
-FEW_DRAWS, OF_A_CHANCE = 200, 100  # for prices; those of `none_worse` take seconds
+# For prices, which are expectations; those of `none_worse` take seconds.
+FEW_DRAWS, OF_A_CHANCE = 200, 100
 BINDS, MOST_BOUNDS = 5e-5, 8  # nats per token for 0.01 of weight; the dearest are priced
 FRONTIER = {2: 11, 3: 6}  # points on an edge, by targets
 RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
@@ -111,7 +112,7 @@ def outlook_of(
         return found
     decision = best.decision
     free = {}
-    law, goal = _few(best)
+    law, goal = few(best.law, best.goal, FEW_DRAWS)
     if len(names) <= MANY:
         ends = freedom(law, goal, weights, RISE).tolist()
         least, most = question.least_weights.tolist(), question.most_weights.tolist()
@@ -150,13 +151,14 @@ def _bounds(best: Best, question: Question, levels: Tensor) -> tuple[Bound, ...]
         asked = bounds > 0 if side == "at least" else bounds < 1
         rows = zip((RISE * prices).tolist(), range(len(bounds)), bounds.tolist(), strict=True)
         found += [(*row, side) for row in rows if asked[row[1]] and row[0] > BINDS]
-    few = _few(best, OF_A_CHANCE if question.objective == "none_worse" else FEW_DRAWS)
+    drawn = OF_A_CHANCE if question.objective == "none_worse" else FEW_DRAWS
+    law, goal = few(best.law, best.goal, drawn)
 
     def costs(gone: Sequence[tuple[float, int, float, str]]) -> Expected:
         least, most = question.least_weights, question.most_weights
         for _, place, _, side in gone:
             (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
-        other = best_mixture(few[0], replace(few[1], at_least=least, at_most=most)).weights
+        other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
         both = torch.stack([decision.weights, other])
         made, effective = best.goal.composition, best.goal.effective
         losses = losses_of(best.law, both, None, made, effective) + levels[:, None]  # (S, 2, Q)
@@ -174,14 +176,6 @@ def _bounds(best: Best, question: Question, levels: Tensor) -> tuple[Bound, ...]
     if len(found) > 1:
         priced.append(Bound(domain="", costs=costs(found)))
     return tuple(priced)
-
-
-def _few(best: Best, count: int = FEW_DRAWS) -> tuple[LawDraws, Goal]:
-    """Returns a decision's law and goal with few draws: expectations are asked, not their tails."""
-    some = torch.linspace(0, len(best.law.level) - 1, count).long().unique()
-    made = best.goal.composition
-    made = made[some] if made is not None and made.dim() == 3 else made
-    return best.law[some], replace(best.goal, composition=made)
 
 
 def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:

@@ -17,7 +17,7 @@ from planted_forecasts import (
 )
 from scipy.optimize import minimize
 
-from bydore_pyro.answer.best import Best, best_of
+from bydore_pyro.answer.best import Best, best_of, few
 from bydore_pyro.core.losses import loss_differences
 
 BOTH = {"one": 1.0, "other": 1.0}
@@ -66,6 +66,23 @@ def test_the_worst_target_is_as_good_as_the_others() -> None:
         assert float(losses.amax(1).mean()) <= float(own.amax(1).mean()) + 1e-6
     moved = float(worst.weights @ MADE["other"]) - float(mean.weights @ MADE["other"])
     assert moved > 0.02
+
+
+def test_few_draws_keep_their_compositions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They tell the expectation nearly; where all targets have many losses, `worst` takes them."""
+    found = best_of(planted_forecast(BOTH), question(objective="worst"))
+    law, goal = few(found.law, found.goal, 40)
+    assert goal.composition is not None
+    assert goal.composition.shape == (40, 2, 5)
+    assert law.level.shape[0] == len(few(law, goal, 100)[0].level) == 40
+    for place, old in ((0, 0), (39, -1)):
+        assert found.goal.composition is not None
+        assert torch.equal(goal.composition[place], found.goal.composition[old])
+        assert torch.equal(law.level[place], found.law.level[old])
+    monkeypatch.setattr("bydore_pyro.answer.best.OF_THE_WORST", 1)
+    again = best_of(planted_forecast(BOTH), question(objective="worst"))
+    assert not torch.equal(again.decision.weights, found.decision.weights)
+    torch.testing.assert_close(again.decision.weights, found.decision.weights, atol=0.05, rtol=0)
 
 
 def test_none_is_worse_as_far_as_was_promised() -> None:
