@@ -259,10 +259,9 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
 
 def told_of(differences: Mapping[str, Any], name: str) -> Mapping[str, float] | None:
     """Returns the difference from uniform that an answer foretold; None where it did not."""
-    found = differences.get("uniform", {})
+    found = list(differences.get("uniform", {}).values())
     several = len(QUESTIONS[name].validation) > 1 or QUESTIONS[name].validation == ("all",)
-    texts = list(found)
-    return found[texts[-1 if several else 0]] if texts else None
+    return found[-1 if several else 0] if found else None
 
 
 def with_error(values: np.ndarray) -> str:

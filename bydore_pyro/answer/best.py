@@ -54,7 +54,7 @@ def best_of(forecast: Forecast, question: Question) -> Best:
 
 
 def few(law: LawDraws, goal: Goal, count: int) -> tuple[LawDraws, Goal]:
-    """Returns a law with at most so many of its draws, and the goal of these."""
+    """Returns a law with at most so many of its draws, evenly spaced, and the goal of these."""
     count = min(count, len(law.level))
     some = torch.linspace(0, len(law.level) - 1, count).long().unique()
     made = goal.composition
