@@ -12,7 +12,7 @@ from bydore_pyro.answer.question import Question
 from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 50, 5000  # each is a programme of its own
-OF_THE_WORST = 2**15  # losses of all draws; each draw has its own worst target
+OF_THE_WORST = 2**13  # losses of all draws; each draw has its own worst target
 
 
 @dataclass(frozen=True)
