@@ -3,8 +3,8 @@
     python experiments/decisions.py [--target_seeds 5] [--times 1 4 16]
 
 One search a seed measures the domains; `bydore ask` answers all questions from it. Fresh models on
-the answers, on the match's whole step and on uniform and natural weights are judged by text that
-nothing else has read.
+the answers, on the match's whole step and on uniform and natural weights (these as long as the search only) are
+judged by text that nothing else has read.
 """
 
 from __future__ import annotations
@@ -173,6 +173,7 @@ def one_seed(
     sizes = Mixture(names=domains.names, weights=tuple(problem.token_shares.tolist())).as_dict()
     found: dict[str, dict[str, Any]] = {}
     for times in options.decisions.times:
+        compared = [of for of in MIXTURES if of != "natural" or times == 1]
         tokens = None if times == 1 else times * float(options.run_tokens)
         answers = {}
         for name in options.decisions.questions or asked_of(domains.names):
@@ -182,14 +183,15 @@ def one_seed(
             f"{name}: {of}": weights
             for name, one in answers.items()
             for of, weights in mixtures_of(one, sizes, QUESTIONS[name].drop).items()
+            if of in compared
         }
         longer = dataclasses.replace(problem, steps=times * problem.steps)
         runs = fresh_models(longer, judged, 1, f"seed {seed}: fresh models", JUDGED)
         losses = {label: dict(one.losses) for label, (one,) in runs.items()}
         found[str(times)] = {
             name: {
-                **{of: on(losses[f"{name}: {of}"], name) for of in MIXTURES},
-                "by_target": by_target(losses, name),
+                **{of: on(losses[f"{name}: {of}"], name) for of in compared},
+                "by_target": by_target(losses, name) if "natural" in compared else {},
                 "answer": answers[name],
             }
             for name in answers
@@ -250,7 +252,7 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
             law = np.array([one["law"] for one in seeds])
             told = [told_of(one["answer"]["differences"], name) for one in seeds]
             foretold = [one["loss"] for one in told if one is not None]
-            worst = [max(one["by_target"].values()) for one in seeds]
+            worst = [max(one["by_target"].values()) for one in seeds if one["by_target"]]
             apart = [with_error(law - [one[of] for one in seeds]) for of in ("match", "uniform")]
             ends = [f"{np.mean(foretold):+.3f}", " ".join(f"{one:+.3f}" for one in worst)]
             rows.append([times, name, f"{law.mean():.3f}", *apart, *ends])
