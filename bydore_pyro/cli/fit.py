@@ -50,20 +50,10 @@ from bydore_pyro.utils import (
     warn_idle,
 )
 
-# What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
+# What `--help` lists; `--help-all` adds the rest.
 COMMON = (
     *("method", "data", "validation", "proxy", "tokens", "budget", "runs", "target", "out"),
     "smoke",
-)
-MORE = (
-    *("domains", "target_tokens", "max_epochs", "device", "seed", "steps", "batch_sequences"),
-    *("sequence_length", "evidence", "trials", "learning_rate", "precision", "domain_megabytes"),
-    *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("separator", "token_bytes"),
-    *("checkpoint_every", "cluster", "proxy_runs", "prior", "predict", "maximize", "minimize"),
-    "scale_up",
-    *("domain_tokens", "single", "human", "regmix_proxies", "regmix_regression"),
-    *("regmix_kl", "regmix_draws", "d_optimal_runs", "mde_proxies", "unimax_epochs"),
 )
 
 IDLE = ("data", "domains", "proxy")  # beside --runs
@@ -167,7 +157,7 @@ def fit_command(arguments: Sequence[str]) -> None:
     was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
     options, resume = options_or_resumed(
-        arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON, MORE
+        arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON
     )
     if options.fit.runs is not None:
         _fit_on_runs(options, Path(options.fit.runs))

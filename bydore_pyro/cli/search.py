@@ -13,19 +13,10 @@ from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.runs import Options
 from bydore_pyro.utils import Checked, RunFolder, one_line_errors, option
 
-# What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
+# What `--help` lists; `--help-all` adds the rest.
 COMMON = (
     *("data", "validation", "objective", "at_least", "proxy", "tokens", "target_tokens", "device"),
     *("out", "smoke"),
-)
-MORE = (
-    *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds"),
-    *("round_sequences", "strategy", "learning_rate", "precision", "max_epochs"),
-    *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
-    *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("separator", "token_bytes", "domains", "seed", "baseline", "tolerance", "probability"),
-    "at_most",
-    *("checkpoint_every", "checkpoint", "cluster"),
 )
 
 
@@ -58,7 +49,7 @@ def search_command(arguments: Sequence[str]) -> None:
 
     about = search_command.__doc__ or ""
     options, resume = options_or_resumed(
-        arguments, "bydore search", about, SearchOptions, common=COMMON, more=MORE
+        arguments, "bydore search", about, SearchOptions, common=COMMON
     )
     if options.repetition.seeds > 1:
         if number_of_processes() > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -338,12 +338,11 @@ def options_or_resumed(
     kind: type[T],
     smoke: Mapping[str, Any] = SMOKE,
     common: Sequence[str] | None = None,
-    more: Collection[str] | None = None,
 ) -> tuple[T, Path | None]:
     """Returns the options of a command line (see `parse_options`), and the folder of the run that
     `--resume` names."""
     resume = resumed_run(arguments)
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume
-    options = parse_options(arguments, name, about, kind, None, smoke, common, more)
+    options = parse_options(arguments, name, about, kind, None, smoke, common)
     return options.resolved(), None

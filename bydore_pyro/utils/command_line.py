@@ -38,10 +38,6 @@ from bydore_pyro.utils.terminal import (
 )
 
 T = TypeVar("T")
-IN_FILES = (
-    "Settings that are seldom changed are set in a file, given by --config. The config.json of any "
-    "run lists them all."
-)
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:
@@ -70,7 +66,6 @@ def parse_options(
     defaults: Mapping[str, Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
     common: Sequence[str] | None = None,
-    more: Collection[str] | None = None,
     called: str | None = None,
 ) -> T:
     """Turns arguments into options.
@@ -85,8 +80,8 @@ def parse_options(
         kind: A dataclass whose fields are dataclasses of options.
         defaults: The command's own.
         smoke: Defaults where `--smoke` is given, as far as the command has such options.
-        common: Options that `--help` lists, in this order; all when None.
-        more: What `--help-all` adds; all others when None. The rest is set by `--config` alone.
+        common: Options that `--help` lists, in this order; all when None. `--help-all` adds the
+            rest.
         called: How the command line begins; `name` when None.
 
     Raises:
@@ -96,17 +91,12 @@ def parse_options(
     fields = {each.name: each for part in parts.values() for each in dataclasses.fields(part)}
     own = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
     own |= defaults or {}
-    of_files = set() if more is None else fields.keys() - {*(common or ()), *more}
-    listed = fields.keys() - of_files
-    if common is not None and "--help-all" not in arguments:
-        listed = {*common}
+    everything = common is None or "--help-all" in arguments
+    listed = fields.keys() if everything else {*common}
     parser = _parser(name, about, parts.values(), own, common or (), listed)
     required = [f"--{key} {key.upper()}" for key in fields if key not in own]
     parser.usage = " ".join([called or name, *required, "[options]"])
-    parser.epilog = IN_FILES if of_files else None
     given = vars(parser.parse_args(arguments))
-    if wrong := sorted(of_files & given.keys()):
-        parser.error(f"Expected --{wrong[0]} in a file given by --config, found it here")
     if (config := given.pop("config", None)) is not None:
         given = vars(parser.parse_args(_from_file(config, fields))) | given
     require_utf8(name, [text for text in given.values() if isinstance(text, str)])

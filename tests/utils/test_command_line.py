@@ -122,22 +122,13 @@ def test_errors_of_users_are_one_line_and_ours_are_not_hidden(
         fail("test", "message")
 
 
-def test_what_is_seldom_changed_stands_in_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def offered(*arguments: str) -> BothOptions:
-        return parse_options(arguments, "test", "", BothOptions, common=["steps"], more=["name"])
-
-    for asked, listed in (("--help", ["--steps"]), ("--help-all", ["--steps", "--name"])):
+def test_help_lists_the_common_options_first(capsys: pytest.CaptureFixture[str]) -> None:
+    known = ["steps", "smoke", "rate", "no_shiny", "name", "parts"]
+    for asked, listed in (("--help", ["steps"]), ("--help-all", known)):
         with pytest.raises(SystemExit, match="0"):
-            offered(asked)
-        assert re.findall(r"^  (--(?!config|help)\w+)", capsys.readouterr().out, re.M) == listed
-    assert offered("--name", "x", "--steps", "3").other.name == "x"
-    with pytest.raises(SystemExit, match="2"):
-        offered("--smoke")
-    assert "Expected --smoke in a file given by --config" in capsys.readouterr().err
-    (tmp_path / "options.yaml").write_text("smoke: true\n")
-    assert offered("--config", str(tmp_path / "options.yaml")).part.smoke
+            parse_options([asked], "test", "", BothOptions, common=["steps"])
+        shown = re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
+        assert shown == listed
 
 
 def test_what_a_command_is_about_stands_first() -> None:
