@@ -213,19 +213,23 @@ def targets_of(
                 measured = [one.of_target(regime, chosen) for one in rounds]
                 found = match(measured)
                 known = match([about_own_domain(one, of) for one in measured])
-                ways = dict(zip(COUNTINGS, (found, by_sequence(found), known), strict=True))
+                counted = (found, by_sequence(found, measured), known)
+                ways = dict(zip(COUNTINGS, counted, strict=True))
                 yield Target(kind, regime, design, shares, counts, ways)
 
 
-def by_sequence(found: Matching) -> Matching:
+def by_sequence(found: Matching, rounds: Sequence[RoundEvidence]) -> Matching:
     """Returns the evidence as if every sequence were a witness of its own."""
-    inverse = torch.linalg.inv(found.covariance_by_sequence)
-    precision = found.gram @ inverse @ found.gram
-    return dataclasses.replace(
-        found,
-        linear=found.gram @ inverse @ found.cross,
-        precision=(precision + precision.T) / 2,
-    )
+    alone = [
+        dataclasses.replace(
+            one,
+            documents=tuple(torch.arange(len(of)) for of in one.documents),
+            held_out_documents=torch.arange(len(one.held_out_documents)),
+        )
+        for one in rounds
+    ]
+    own = match(alone)
+    return dataclasses.replace(found, linear=own.linear, precision=own.precision)
 
 
 def about_own_domain(measured: RoundEvidence, domain: Tensor) -> RoundEvidence:

@@ -95,9 +95,8 @@ class LawMixture(LiveMixture):
         law = carried(fitted.draws(DRAWS), steps)
         rest = steps - float(read[-1].sum())
         given: dict[str, Any] = {
-            "length": steps,
             "composition": made[torch.linspace(0, len(made) - 1, DRAWS).long()][:, None],
-            "effective": lambda w: fresh(read[-1] + rest * w) / steps,
+            "effective": lambda w: fresh(read[-1] + rest * w) / law.runs.length,
         }
         new = best_mixture(law, Goal(**given)).weights
         gained = loss_differences(law, new, present, **given) < 0

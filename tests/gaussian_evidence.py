@@ -70,7 +70,6 @@ def matching_of(optimum: Tensor, certainty: float = 400.0) -> Matching:
         gram=gram,
         cross=gram @ optimum,
         covariance=gram / certainty,
-        covariance_by_sequence=gram / certainty,
         linear=precision @ optimum,
         precision=precision,
         optimum=optimum.clamp(min=0),

@@ -11,7 +11,7 @@ from torch import Tensor
 from bydore_pyro.answer.best import Best, few
 from bydore_pyro.answer.forecast import LEVEL, Curve, Difference, Expected, Forecast
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.core import best_mixture, freedom, frontier, losses_of
+from bydore_pyro.core import best_mixture, freedom, frontier, losses_of, objectives
 from bydore_pyro.utils import Number
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
@@ -136,11 +136,11 @@ def outlook_of(
         freedom=free,
         none_worse=decision.probability if kept else None,
         tolerance=question.tolerance if kept else None,
-        bounds=_bounds(best, question, forecast.levels),
+        bounds=_bounds(best, question),
     )
 
 
-def _bounds(best: Best, question: Question, levels: Tensor) -> tuple[Bound, ...]:
+def _bounds(best: Best, question: Question) -> tuple[Bound, ...]:
     """Returns what bounds cost: the same question is answered again without them."""
     decision = best.decision
     found: list[tuple[float, int, float, str]] = []
@@ -159,11 +159,7 @@ def _bounds(best: Best, question: Question, levels: Tensor) -> tuple[Bound, ...]
         for _, place, _, side in gone:
             (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
         other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
-        both = torch.stack([decision.weights, other])
-        made, effective = best.goal.composition, best.goal.effective
-        losses = losses_of(best.law, both, None, made, effective) + levels[:, None]  # (S, 2, Q)
-        aim = losses @ best.goal.importance_of(losses.shape[-1])
-        aim = losses.amax(-1) if question.objective == "worst" else aim
+        aim = objectives(best.law, best.goal, torch.stack([decision.weights, other]))  # (S, 2)
         rise, outside = aim[:, 0] - aim[:, 1], (1 - LEVEL) / 2
         low, high = torch.quantile(rise, torch.tensor([outside, 1 - outside]).double()).tolist()
         return Expected(loss=float(rise.mean()), low=low, high=high)
@@ -185,8 +181,5 @@ def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
     """
     now, more = run.effective(weights), run.with_more(MORE_TEXT).effective(weights)
     shares = torch.cat([now[None], now + (more - now).diag_embed()])  # (1 + K, K)
-    losses = losses_of(best.law, shares, composition=best.goal.composition)  # (S, 1 + K, Q)
-    importance = best.goal.importance_of(losses.shape[2])
-    aim = losses.amax(2) if best.goal.objective == "worst" else losses @ importance
-    aim = aim.mean(0)
+    aim = objectives(best.law, replace(best.goal, effective=None), shares).mean(0)
     return (aim[0] - aim[1:]).tolist()

@@ -42,7 +42,6 @@ from .model import mixture_model as mixture_model
 from .network import FeatureNetwork as FeatureNetwork
 from .network import FreeConcentrations as FreeConcentrations
 from .network import PriorNetwork as PriorNetwork
-from .point import best_for_mean as best_for_mean
 from .point import central_weights as central_weights
 from .point import given_away as given_away
 from .point import run_mixture as run_mixture
@@ -50,5 +49,6 @@ from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .prices import freedom as freedom
 from .prices import frontier as frontier
+from .prices import objectives as objectives
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

@@ -31,7 +31,6 @@ class Goal:
         baseline: Weights ``(K,)``, of `none_worse`.
         tolerance: Nats per token that a target may lose, > 0.
         probability: Of all targets together, in (0, 1).
-        length: Tokens of the run that is asked for; those of the law's longest run when None.
         effective: Where text runs out: maps weights ``(..., K)`` to the shares of fresh text that
             they amount to, each by itself, increasing and concave. The weights when None.
 
@@ -48,7 +47,6 @@ class Goal:
     baseline: Tensor | None = None
     tolerance: float = 0.02
     probability: float = 0.9
-    length: float | None = None
     effective: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
@@ -62,8 +60,6 @@ class Goal:
             raise ValueError(f"Expected tolerance > 0, actual {self.tolerance}")
         if not 0 < self.probability < 1:
             raise ValueError(f"Expected a probability in (0, 1), actual {self.probability}")
-        if self.length is not None and not self.length > 0:
-            raise ValueError(f"Expected length > 0, actual {self.length}")
 
     def importance_of(self, targets: int) -> Tensor:
         """Returns the importance of Q targets ``(Q,)``, of sum 1.
@@ -158,3 +154,15 @@ def as_vector(given: Tensor, count: int, name: str) -> Tensor:
     if vector.shape != (count,) or not vector.isfinite().all():
         raise ValueError(f"Expected {name} ({count},), finite, actual {tuple(vector.shape)}")
     return vector
+
+
+def bent(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns a function's values, elementwise, and its first and second derivatives."""
+    with torch.enable_grad():
+        at = at.detach().requires_grad_()
+        value = function(at)
+        (once,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+        twice = torch.zeros_like(at)
+        if once.requires_grad:
+            (twice,) = torch.autograd.grad(once.sum(), at)
+    return value.detach(), once.detach(), twice

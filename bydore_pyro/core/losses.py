@@ -20,7 +20,6 @@ __all__ = ["loss_differences", "losses_of"]
 def losses_of(
     draws: LawDraws,
     mixtures: Tensor,
-    length: float | None = None,
     composition: Tensor | None = None,
     effective: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
@@ -29,7 +28,6 @@ def losses_of(
     Args:
         draws: Of the law.
         mixtures: Weights ``(M, K)``.
-        length: Of the runs, in tokens; that of the law's longest run when None.
         composition: See `Goal`; the law's T rows are the targets when None.
         effective: See `Goal`.
 
@@ -41,7 +39,7 @@ def losses_of(
     shares = torch.as_tensor(mixtures).double()
     if effective is not None:
         shares = effective(shares)
-    rows = draws.losses(shares * (draws.runs.length if length is None else length))
+    rows = draws.losses(draws.runs.length * shares)
     return rows if made is None else rows @ made.mT
 
 
@@ -49,7 +47,6 @@ def loss_differences(
     draws: LawDraws,
     mixture: Tensor,
     other: Tensor,
-    length: float | None = None,
     composition: Tensor | None = None,
     effective: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
@@ -62,15 +59,13 @@ def loss_differences(
         draws: Of the law.
         mixture: Weights ``(K,)``.
         other: Likewise.
-        length: As for `losses_of`.
-        composition: Likewise.
+        composition: As for `losses_of`.
         effective: Likewise.
 
     Raises:
         ValueError: As `losses_of`.
     """
-    both = torch.stack([mixture, other])
-    losses = losses_of(draws, both, length, composition, effective)
+    losses = losses_of(draws, torch.stack([mixture, other]), composition, effective)
     return losses[:, 0] - losses[:, 1]
 
 

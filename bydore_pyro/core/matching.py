@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.quadratic import least, least_on_simplex, square_root
+from bydore_pyro.core.quadratic import least, least_of, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
 
 __all__ = [
@@ -176,7 +176,6 @@ class Matching:
         gram: ``A (K, K)``, of the rounds together, its trace 1 for each round's weight of 1.
         cross: ``c (K,)``, in the same unit.
         covariance: ``B (K, K)``, of ``c - A u`` at the optimum, counted by document.
-        covariance_by_sequence: The same, as if every sequence were a witness of its own.
         linear: ``A B^-1 c (K,)``.
         precision: ``A B^-1 A (K, K)``.
         optimum: ``u = s w``, the most likely one with ``u >= 0``, ``(K,)``.
@@ -186,19 +185,10 @@ class Matching:
     gram: Tensor
     cross: Tensor
     covariance: Tensor
-    covariance_by_sequence: Tensor
     linear: Tensor
     precision: Tensor
     optimum: Tensor
     target: float
-
-    def unexplained_by(self, u: Tensor) -> float:
-        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1]; 1 where the
-        gradient does not rise above its noise."""
-        if not self.target > 0:
-            return 1.0
-        explained = float(2 * u @ self.cross - u @ self.gram @ u)
-        return min(1.0, max(0.0, 1 - explained / self.target))
 
     @property
     def residual(self) -> Tensor:
@@ -214,8 +204,13 @@ class Matching:
 
     @property
     def unexplained(self) -> float:
-        """Share of the target's gradient that no mixture of the domains explains, in [0, 1]."""
-        return self.unexplained_by(self.optimum)
+        """Share of the target's gradient that no mixture of the domains explains, in [0, 1]; 1
+        where the gradient does not rise above its noise."""
+        if not self.target > 0:
+            return 1.0
+        u = self.optimum
+        explained = float(2 * u @ self.cross - u @ self.gram @ u)
+        return min(1.0, max(0.0, 1 - explained / self.target))
 
     @property
     def covers(self) -> bool:
@@ -260,7 +255,7 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
 
     def matched(solved: Callable[[Tensor, Tensor], Tensor]) -> Matching:
         at = solved(gram, cross)
-        covariance = _covariance(rounds, shares, at, by_document=True)
+        covariance = _covariance(rounds, shares, at)
         inverse = torch.linalg.inv(covariance)
         linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
         precision = (precision + precision.T) / 2
@@ -268,7 +263,6 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
             gram=gram,
             cross=cross,
             covariance=covariance,
-            covariance_by_sequence=_covariance(rounds, shares, at, by_document=False),
             linear=linear,
             precision=precision,
             optimum=solved(precision, linear),
@@ -280,13 +274,13 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
         return found
     # A model that has learned equal weights has sum_k m_k = 0: any amount of all domains may be
     # added. Where a mixture explains the target, only noise asks for more than that mixture.
-    mixture = matched(least_on_simplex)
+    mixture = matched(lambda matrix, vector: least_of(matrix)(vector))
     return mixture if mixture.covers else found
 
 
 def covariance_of(rounds: Sequence[RoundEvidence], u: Tensor) -> Tensor:
     """Returns ``B (K, K)`` of rounds at any ``u (K,)``, by document."""
-    return _covariance(rounds, _shares(rounds), u, by_document=True)
+    return _covariance(rounds, _shares(rounds), u)
 
 
 def _shares(rounds: Sequence[RoundEvidence]) -> list[float]:
@@ -297,14 +291,11 @@ def _shares(rounds: Sequence[RoundEvidence]) -> list[float]:
     return [1 / trace for trace in traces]
 
 
-def _covariance(
-    rounds: Sequence[RoundEvidence], shares: Sequence[float], u: Tensor, *, by_document: bool
-) -> Tensor:
+def _covariance(rounds: Sequence[RoundEvidence], shares: Sequence[float], u: Tensor) -> Tensor:
     """``B``: covariance of the moments ``c - A u`` at ``u``, from the scatter of the witnesses."""
     total, witnesses = scatter_of_means(
         [share * r.held_out for share, r in zip(shares, rounds, strict=True)],
         [r.held_out_documents for r in rounds],
-        by_document,
     )
     total = _shrunk(total, witnesses)  # by itself: domains have many witnesses, a target may not
     for k in range(len(u)):
@@ -315,7 +306,7 @@ def _covariance(
             # The own mean gradient stands in the moment itself: its error meets the residual.
             influence[:, k] += products[:, -1] - products[:, :-1] @ u
             influences.append(influence)
-        added, count = scatter_of_means(influences, [r.documents[k] for r in rounds], by_document)
+        added, count = scatter_of_means(influences, [r.documents[k] for r in rounds])
         total += added  # one at a time: all of 512 domains would be a gigabyte
         witnesses += count
     return _shrunk(total, witnesses) + 1e-12 * total.trace() * torch.eye(len(u)).double()
@@ -327,21 +318,19 @@ def _shrunk(covariance: Tensor, witnesses: float) -> Tensor:
     return (1 - rho) * covariance + rho * torch.diag(covariance.diagonal())
 
 
-def scatter_of_means(
-    values: Sequence[Tensor], documents: Sequence[Tensor], by_document: bool = True
-) -> tuple[Tensor, float]:
+def scatter_of_means(values: Sequence[Tensor], documents: Sequence[Tensor]) -> tuple[Tensor, float]:
     """Returns the covariance ``(K, K)`` of a sum of means, and the effective number of witnesses:
     ``1 / sum h^2``, ``h`` their shares of the sequences.
 
     Sequences of one document are one witness, also where the document was measured in several
-    rounds. Where there is one document alone, or without `by_document`, sequences are witnesses.
+    rounds. Where there is one document alone, sequences are witnesses.
 
     Args:
         values: Of the sequences, ``(n_r, K)`` a round, whose means over sequences are added up.
         documents: The number of each sequence's document, ``(n_r,)`` a round.
     """
     numbers = torch.cat(list(documents))
-    if by_document and len(torch.unique(numbers)) > 1:
+    if len(torch.unique(numbers)) > 1:
         place = _places(numbers)
     elif all(torch.equal(d, documents[0]) for d in documents):
         place = torch.arange(len(documents[0])).repeat(len(documents))  # the same sequences again

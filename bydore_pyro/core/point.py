@@ -19,8 +19,6 @@ its length the gradient of a mixture ``w`` explains the cosine of the angle betw
 metric ``A``::
 
     cos(u, w) = u'A w / (|u| |w|),   |u|^2 = u'A u
-
-So targets of long gradients count no more than others, and no scale matters.
 """
 
 from __future__ import annotations
@@ -30,10 +28,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.goal import bent
 from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.quadratic import least, least_of, least_on_simplex, square_root
+from bydore_pyro.core.quadratic import least_of
 
-__all__ = ["best_for_mean", "central_weights", "given_away", "most_likely_weights", "run_mixture"]
+__all__ = ["central_weights", "given_away", "most_likely_weights", "run_mixture"]
 
 # Weights to effective shares, those of text that is read again, which teaches less than fresh text;
 # each by its own weight alone.
@@ -123,11 +122,11 @@ def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective)
 
     weights = torch.full_like(linear, 1 / len(linear))
     for _ in range(STEPS):
-        slope, bend, shares = _derivatives(effective, weights)
+        shares, slope, bend = bent(effective, weights)
         uphill = linear - precision @ shares  # by shares, (K,)
         # Where a share's slope falls, its weight's way is shorter; the other sign is no maximum's.
         curvature = slope[:, None] * precision * slope + (-uphill * bend).clamp(min=0).diag()
-        goal = least_on_simplex(curvature, curvature @ weights + slope * uphill)
+        goal = least_of(curvature)(curvature @ weights + slope * uphill)
         step, before = goal - weights, height(weights)
         for _ in range(HALVINGS):
             if height(weights + step) >= before:
@@ -139,18 +138,6 @@ def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective)
         if float(step.abs().sum()) < ENOUGH:
             break
     return weights
-
-
-def _derivatives(effective: Effective, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns first and second derivatives of the shares, and the shares, ``(K,)`` each."""
-    with torch.enable_grad():
-        at = weights.clone().requires_grad_()
-        shares = effective(at)
-        (slope,) = torch.autograd.grad(shares.sum(), at, create_graph=True)
-        bend = torch.zeros_like(at)
-        if slope.requires_grad:
-            (bend,) = torch.autograd.grad(slope.sum(), at)
-    return slope.detach(), bend, shares.detach()
 
 
 def given_away(gram: Tensor, u: Tensor, weights: Tensor) -> Tensor:
@@ -166,15 +153,3 @@ def given_away(gram: Tensor, u: Tensor, weights: Tensor) -> Tensor:
     along, own = (u @ gram) @ weights, weights @ gram @ weights
     length = ((u @ gram) * u).sum(-1)
     return (1 - along.clamp(min=0).square() / (own * length)).clamp(0, 1)
-
-
-def best_for_mean(gram: Tensor, u: Tensor) -> Tensor:
-    """Returns the weights ``(K,)`` of the largest mean cosine with several targets ``(T, K)``.
-
-    The largest ``g.x / |x|`` over ``x >= 0`` lies where ``x`` is nearest to ``g``, the sum of the
-    targets at unit length.
-    """
-    u = u.double()
-    lengths = ((u @ gram) * u).sum(-1, keepdim=True).clamp(min=1e-300).sqrt()
-    found = least(square_root(gram), gram @ (u / lengths).sum(0))
-    return found / found.sum()

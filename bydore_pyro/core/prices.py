@@ -15,7 +15,7 @@ from bydore_pyro.core.goal import Goal, as_vector
 from bydore_pyro.core.law import LawDraws
 from bydore_pyro.core.losses import losses_of
 
-__all__ = ["freedom", "frontier"]
+__all__ = ["freedom", "frontier", "objectives"]
 
 HALVINGS = 30
 AT_ONCE = 2**22  # numbers of losses
@@ -31,7 +31,7 @@ def freedom(draws: LawDraws, goal: Goal, weights: Tensor, rise: float = 0.01) ->
     Args:
         draws: Of the law. The time grows with their number: some fifty are enough for 1,000
             domains.
-        goal: The objective, its targets and its length.
+        goal: The objective and its targets.
         weights: Of the answer ``(K,)``.
         rise: In nats per token, > 0.
 
@@ -77,7 +77,7 @@ def frontier(draws: LawDraws, goal: Goal, points: int = 11) -> tuple[Tensor, Ten
 
     Args:
         draws: Of the law.
-        goal: Targets, bounds, length.
+        goal: Targets and bounds.
         points: On each edge of the simplex, >= 2: ``P = points`` for two targets,
             ``points (points + 1) / 2`` for three.
 
@@ -104,16 +104,28 @@ def frontier(draws: LawDraws, goal: Goal, points: int = 11) -> tuple[Tensor, Ten
     return torch.stack([one.weights for one in found]), torch.stack([one.losses for one in found])
 
 
+def objectives(draws: LawDraws, goal: Goal, mixtures: Tensor) -> Tensor:
+    """Returns draws of the objective of mixtures ``(S, M)``: the worst target's loss under `worst`,
+    else the mean, nats per token.
+
+    Args:
+        draws: Of the law.
+        goal: The objective and its targets.
+        mixtures: Weights ``(M, K)``.
+
+    Raises:
+        ValueError: As `losses_of`.
+    """
+    losses = losses_of(draws, mixtures, goal.composition, goal.effective)  # (S, M, Q)
+    losses = losses + goal.levels_of(losses.shape[2])
+    importance = goal.importance_of(losses.shape[2])
+    if goal.objective == "worst":
+        return losses[..., importance > 0].amax(2)
+    return losses @ importance
+
+
 def _expected(draws: LawDraws, goal: Goal, mixtures: Tensor) -> Tensor:
     """Returns the objective of mixtures ``(M,)``."""
-    given = (goal.length, goal.composition, goal.effective)
     at_once = max(1, AT_ONCE // draws.level.numel())
-    parts = []
-    for some in mixtures.split(at_once):
-        losses = losses_of(draws, some, *given)  # (S, m, Q)
-        losses = losses + goal.levels_of(losses.shape[2])
-        importance = goal.importance_of(losses.shape[2])
-        worst = goal.objective == "worst"
-        aim = losses[..., importance > 0].amax(2) if worst else losses @ importance
-        parts.append(aim.mean(0))
+    parts = [objectives(draws, goal, some).mean(0) for some in mixtures.split(at_once)]
     return torch.cat(parts)

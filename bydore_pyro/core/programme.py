@@ -11,13 +11,11 @@ more with many draws than with one: at a thousand domains a millisecond or two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from bydore_pyro.core.barrier import BarrierMinimum, Curvature, barrier_minimum
-from bydore_pyro.core.goal import Decision, Goal
+from bydore_pyro.core.goal import Decision, Goal, bent
 from bydore_pyro.core.law import LawDraws
 from bydore_pyro.core.losses import checked_composition, losses_of
 
@@ -64,9 +62,9 @@ class Programme:
         if self.transfer.dim() == 3:
             self.transfer = self.transfer.unsqueeze(batch)
         self.rho = draws.runs.rho
-        length = draws.runs.length if goal.length is None else goal.length
         # Of shares f of fresh text the amounts are `full f^rho`.
-        self.full = float(draws.runs.amounts_of(torch.full((domains,), length).double())[0])
+        length = torch.full((domains,), draws.runs.length).double()
+        self.full = float(draws.runs.amounts_of(length)[0])
         self.lower, self.upper = goal.bounds_of(domains)
         self.epigraph = goal.objective == "worst"
         self.room: Tensor | None = None  # for each draw's loss of each target (B, S, Q)
@@ -180,7 +178,7 @@ class Programme:
         if self.goal.effective is None:
             speed = self.full * self.rho * weights ** (self.rho - 1)
             return speed, (self.rho - 1) * speed / weights
-        fresh, once, twice = _bent(self.goal.effective, weights)
+        fresh, once, twice = bent(self.goal.effective, weights)
         power = self.full * self.rho * fresh ** (self.rho - 1)
         return power * once, power * ((self.rho - 1) * once.square() / fresh + twice)
 
@@ -269,8 +267,8 @@ class Programme:
         answer = weights[0].clamp(min=0)
         answer = answer / answer.sum()
         goal = self.goal
-        given = (goal.length, goal.composition, goal.effective)
-        losses = losses_of(self.draws, answer[None], *given)[:, 0] + self.levels  # (S, Q)
+        losses = losses_of(self.draws, answer[None], goal.composition, goal.effective)[:, 0]
+        losses = losses + self.levels  # (S, Q)
         asked = losses[:, self.asked]
         worst, mean = asked.amax(1).mean(), asked.mean(0) @ self.importance
         prices = torch.zeros_like(self.levels)
@@ -287,15 +285,3 @@ class Programme:
             price_of_targets=prices,
             probability=served,
         )
-
-
-def _bent(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns a function's values, elementwise, and its first and second derivatives."""
-    with torch.enable_grad():
-        at = at.detach().requires_grad_()
-        value = function(at)
-        (once,) = torch.autograd.grad(value.sum(), at, create_graph=True)
-        twice = torch.zeros_like(at)
-        if once.requires_grad:
-            (twice,) = torch.autograd.grad(once.sum(), at)
-    return value.detach(), once.detach(), twice

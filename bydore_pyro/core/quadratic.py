@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["least", "least_of", "least_on_simplex", "square_root"]
+__all__ = ["least", "least_of", "square_root"]
 
 ROUNDS, SUMMED = 20, 1e-12  # of the multiplier, and the error of the sum
 
@@ -28,13 +28,9 @@ def least(roots: tuple[Tensor, Tensor], vector: Tensor) -> Tensor:
     return torch.from_numpy(nnls(root.numpy(), (inverse @ vector).numpy())[0])
 
 
-def least_on_simplex(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - b.u`` over the simplex, as `least`, by an augmented Lagrangian."""
-    return least_of(matrix)(vector)
-
-
 def least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
-    """Returns `least_on_simplex` for one matrix, whose root is found once for all vectors."""
+    """Returns what minimises ``1/2 u'Mu - b.u`` over the simplex for any ``b``, by an augmented
+    Lagrangian around `least`; the root of ``M`` is found once."""
     stiff = matrix.trace().clamp(min=1e-300)
     roots = square_root(matrix + stiff)
 

@@ -21,7 +21,6 @@ from bydore_pyro.utils import DataError
 AT_ONCE = 2**22  # tokens that are looked at at once
 BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
 FEWEST = 16  # numbers that tell their own width
-HIGHEST = 2**63  # of the width of a number that no vocabulary has
 
 
 class Claim(NamedTuple):

@@ -91,8 +91,7 @@ def parse_options(
     fields = {each.name: each for part in parts.values() for each in dataclasses.fields(part)}
     own = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
     own |= defaults or {}
-    everything = common is None or "--help-all" in arguments
-    listed = fields.keys() if everything else {*common}
+    listed = {*(fields if common is None or "--help-all" in arguments else common)}
     parser = _parser(name, about, parts.values(), own, common or (), listed)
     required = [f"--{key} {key.upper()}" for key in fields if key not in own]
     parser.usage = " ".join([called or name, *required, "[options]"])

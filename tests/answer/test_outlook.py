@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from planted_forecasts import MADE, NAMES, UNIFORM, planted_forecast, question
@@ -9,6 +11,7 @@ from planted_forecasts import MADE, NAMES, UNIFORM, planted_forecast, question
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.forecast import ALL
 from bydore_pyro.answer.outlook import ANSWER, Bound, Outlook, outlook_of
+from bydore_pyro.answer.question import RunLength
 
 BOTH = {"one": 3.0, "other": 1.0}
 
@@ -58,6 +61,24 @@ def test_a_bound_costs_what_the_answer_without_it_would_lose_less() -> None:
     assert lower.costs.low < lower.costs.loss < lower.costs.high
     assert lower.costs.high - lower.costs.low < 0.1, "no run's own noise is in it"
     assert (both.domain, both.of_more) == ("", None)
+
+
+def test_more_text_is_worth_the_fall_of_the_objective_that_was_asked_for() -> None:
+    """Of two targets the one whose loss lies higher is the worst: text of its domains is worth
+    something, though by its composition alone the other would be."""
+    run = RunLength(
+        tokens=1.0, repetition_constant=2.0, rates=torch.full((5,), 9.0), before=torch.zeros(5)
+    )
+    forecast = planted_forecast({"one": 1.0, "other": 1.0}, levels={"one": 0.0, "other": 1.0})
+    asked = question(run=run, objective="worst")
+    best = best_of(forecast, asked)
+    found = outlook_of(forecast, asked, best.decision.weights, best)
+    assert found.worth_of_text["e"] > 0.001
+    assert found.worth_of_text["e"] > 3 * found.worth_of_text["a"]
+    more = replace(run, rates=torch.tensor([9.0] * 4 + [9.0 / 1.1]))
+    richer = best_of(forecast, question(run=more, objective="worst")).decision
+    fall = best.decision.objective - richer.objective
+    assert found.worth_of_text["e"] == pytest.approx(fall, rel=0.1)
 
 
 def test_weights_are_as_free_as_a_hundredth_of_a_nat_allows() -> None:

@@ -220,7 +220,7 @@ def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh:
 
     def losses_at(weights: Tensor, some: slice) -> Tensor:
         of_some = made[some] if made.dim() == 3 else made
-        return losses_of(DRAWS[some], weights[None], None, of_some, fresh)[:, 0]
+        return losses_of(DRAWS[some], weights[None], of_some, fresh)[:, 0]
 
     def value(weights: Tensor, some: slice) -> float:
         losses = losses_at(weights, some)
@@ -236,7 +236,7 @@ def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh:
     assert found.objective == pytest.approx(value(found.weights, every))
     assert found.losses.shape == found.price_of_targets.shape == (3,)
     if bound:
-        served = loss_differences(DRAWS, found.weights, BASELINE, None, made, fresh).amax(1) <= 0.01
+        served = loss_differences(DRAWS, found.weights, BASELINE, made, fresh).amax(1) <= 0.01
         assert float(served.double().mean()) == pytest.approx(found.probability)
         assert 0.9 <= found.probability < 1, "the tolerance binds"
         assert found.objective < value(BASELINE, every)
@@ -299,8 +299,8 @@ def test_two_domains_of_which_one_runs_out_by_brute_force(objective: Any) -> Non
         tokens=1.0, repetition_constant=2.0, rates=torch.tensor([8.0, 0.5]),
         before=torch.tensor([0.1, 0.0]),
     ).effective  # fmt: skip
-    found = best_mixture(draws, Goal(objective=objective, effective=run_out, length=4.0))
-    losses = losses_of(draws, grid, length=4.0, effective=run_out)
+    found = best_mixture(draws, Goal(objective=objective, effective=run_out))
+    losses = losses_of(draws, grid, effective=run_out)
     values = (losses.mean(2) if objective == "mean" else losses.amax(2)).mean(0)
     assert found.objective == pytest.approx(float(values.min()), abs=1e-5)
     assert float(found.weights[0]) == pytest.approx(float(first[values.argmin()]), abs=2e-3)

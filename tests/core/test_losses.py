@@ -31,10 +31,10 @@ def test_a_targets_loss_is_the_mean_of_its_rows() -> None:
     torch.testing.assert_close(fixed, torch.einsum("smt,qt->smq", rows, DRAWN[0]))
 
 
-def test_length_and_fresh_text_make_the_tokens() -> None:
+def test_fresh_text_makes_the_tokens() -> None:
     fresh = torch.tensor([[0.2, 0.35, 0.25], [0.4, 0.1, 0.25]]).double()
-    found = losses_of(DRAWS, MIXTURES, length=3.0, effective=halved)
-    torch.testing.assert_close(found, DRAWS.losses(3.0 * fresh))
+    found = losses_of(DRAWS, MIXTURES, effective=halved)
+    torch.testing.assert_close(found, DRAWS.losses(fresh))
     with pytest.raises(ValueError, match="Expected finite tokens >= 0"):
         losses_of(DRAWS, -MIXTURES)
 
@@ -46,9 +46,7 @@ def test_differences_are_paired() -> None:
     both = DRAWS.losses(torch.stack([BASELINE, other]))
     torch.testing.assert_close(found, both[:, 0] - both[:, 1])
     assert float(found.std(0).max()) < 0.3 * float(both.std(0).min())
-    twice = loss_differences(DRAWS, BASELINE, other, length=2.0)
-    assert not torch.allclose(twice, found)
-    given = (2.0, DRAWN, halved)
+    given = (DRAWN, halved)
     made = losses_of(DRAWS, torch.stack([BASELINE, other]), *given)
     torch.testing.assert_close(
         loss_differences(DRAWS, BASELINE, other, *given), made[:, 0] - made[:, 1]

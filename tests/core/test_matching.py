@@ -141,7 +141,9 @@ def test_the_covariance_is_that_of_the_whole_experiment_repeated() -> None:
         one = a_round(means, u, seed, count=40, effect=1.5, each=4)
         seen.append(moments([one], u))
         by_document.append(covariance_of([one], u))
-        by_sequence.append(match([one]).covariance_by_sequence)
+        alone = [torch.arange(len(of)) for of in (*one.documents, one.held_out_documents)]
+        own = dataclasses.replace(one, documents=tuple(alone[:3]), held_out_documents=alone[3])
+        by_sequence.append(covariance_of([own], u))
     true = torch.stack(seen).T.cov().diagonal()
     ratio = torch.stack(by_document).mean(0).diagonal() / true
     assert ((ratio > 0.75) & (ratio < 1.3)).all(), ratio
@@ -155,7 +157,7 @@ def test_the_scatter_of_means_is_the_covariance_of_the_mean_by_its_witnesses() -
     """Alone, sequences give the sample covariance over n; documents, that of their means."""
     values = normal(30, 3, seed=7)
     documents = torch.arange(30) // 5
-    found, count = scatter_of_means([values], [documents], by_document=False)
+    found, count = scatter_of_means([values], [torch.arange(30)])
     torch.testing.assert_close(found, torch.cov(values.T) / 30)
     assert count == pytest.approx(30)
     found, count = scatter_of_means([values], [documents])
@@ -282,8 +284,8 @@ def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() 
     for explained, expected in ((0.8, CONCENTRATIONS), (0.7, UNCOVERED)):
         optimum = torch.tensor([explained**0.5, 0.0], dtype=torch.float64)
         found = Matching(
-            gram=eye, cross=optimum, covariance=eye, covariance_by_sequence=eye, linear=optimum,
-            precision=eye, optimum=optimum, target=1.0,
+            gram=eye, cross=optimum, covariance=eye, linear=optimum, precision=eye,
+            optimum=optimum, target=1.0,
         )  # fmt: skip
         assert found.unexplained == pytest.approx(1 - explained)
         assert found.concentrations == expected

@@ -14,7 +14,6 @@ from torch.distributions import Dirichlet
 
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import (
-    best_for_mean,
     central_weights,
     given_away,
     most_likely_weights,
@@ -67,7 +66,7 @@ def matching_of(gram: Tensor, left: Tensor | None = None, noise: float = 1.0) ->
     cross = gram @ optimum + (0 if left is None else left)
     precision = gram @ gram / noise
     return Matching(
-        gram=gram, cross=cross, covariance=covariance, covariance_by_sequence=covariance,
+        gram=gram, cross=cross, covariance=covariance, 
         linear=gram @ cross / noise, precision=precision, optimum=optimum, target=1.0,
     )  # fmt: skip
 
@@ -155,30 +154,6 @@ TARGETS = torch.tensor(
     [[0.8, 0.1, 0.0, 0.0, 0.0], [0.0, 0.1, 0.9, 0.0, 0.0], [0.0, 0.2, 0.2, 0.5, 0.0]],
     dtype=torch.float64,
 )
-
-
-def cosines(metric: Tensor, weights: Tensor) -> Tensor:
-    """With every target ``(..., T)``."""
-    lengths = ((TARGETS @ metric) * TARGETS).sum(-1) * ((weights @ metric) * weights).sum(-1)[
-        ..., None
-    ]
-    return weights @ metric @ TARGETS.T / lengths.sqrt()
-
-
-def test_no_other_mixture_is_better(metric: Tensor) -> None:
-    torch.manual_seed(0)
-    anywhere = Dirichlet(torch.full((5,), 0.7).double()).sample((50_000,))
-    found = best_for_mean(metric, TARGETS)
-    assert float(found.sum()) == pytest.approx(1)
-    assert float(found.min()) >= 0
-    near = Dirichlet(3000 * found + 0.01).sample((50_000,))
-    best = float(cosines(metric, found).mean(-1))
-    assert float(cosines(metric, anywhere).mean(-1).max()) <= best
-    assert float(cosines(metric, near).mean(-1).max()) <= best + 1e-6
-    longer = TARGETS * torch.tensor([[1.0], [30.0], [0.1]])  # lengths do not matter
-    torch.testing.assert_close(best_for_mean(metric, longer), found, atol=1e-5, rtol=0)
-    own = best_for_mean(metric, TARGETS[:1])
-    torch.testing.assert_close(own, TARGETS[0] / TARGETS[0].sum(), atol=1e-5, rtol=0)
 
 
 def test_what_a_mixture_gives_away_is_the_least_over_its_scale(metric: Tensor) -> None:

@@ -14,7 +14,7 @@ from bydore_pyro.core.decision import best_mixture
 from bydore_pyro.core.goal import Goal
 from bydore_pyro.core.laplace import fit_law
 from bydore_pyro.core.losses import losses_of
-from bydore_pyro.core.prices import freedom, frontier
+from bydore_pyro.core.prices import freedom, frontier, objectives
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(40)
 IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
@@ -23,6 +23,19 @@ COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8]]).double()
 GRID = torch.tensor(
     [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
 ).double() / 100  # fmt: skip
+
+
+def test_the_objective_of_a_mixture_is_that_of_the_decision() -> None:
+    """Of all draws in the mean; levels and importance say which target is the worst."""
+    levels = torch.tensor([0.0, 0.3])
+    aims: tuple[Any, ...] = ("mean", "worst")
+    for aim, importance in itertools.product(aims, (None, torch.tensor([1.0, 0.0]))):
+        goal = Goal(objective=aim, composition=COMPOSITION, levels=levels, importance=importance)
+        found = best_mixture(DRAWS, goal)
+        values = objectives(DRAWS, goal, torch.stack([found.weights, BASELINE]))
+        assert values.shape == (40, 2)
+        assert float(values[:, 0].mean()) == pytest.approx(found.objective)
+        assert float(values[:, 1].mean()) > found.objective
 
 
 @pytest.mark.parametrize("objective", ["mean", "worst"])
@@ -67,7 +80,7 @@ def test_freedom_and_frontier_know_of_levels() -> None:
 
 
 def test_freedom_grows_with_the_rise_to_all_weights() -> None:
-    goal = Goal(composition=COMPOSITION, length=2.0)
+    goal = Goal(composition=COMPOSITION)
     answer = best_mixture(DRAWS, goal).weights
     narrow, wide = (freedom(DRAWS, goal, answer, rise) for rise in (0.01, 0.02))
     assert (narrow[:, 0] >= wide[:, 0]).all()
