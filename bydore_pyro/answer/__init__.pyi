@@ -31,4 +31,3 @@ from .question import RunLength as RunLength
 from .steps import FIRST as FIRST
 from .steps import LAW as LAW
 from .steps import TriedSteps as TriedSteps
-from .steps import next_length as next_length

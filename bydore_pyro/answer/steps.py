@@ -7,7 +7,6 @@ the mixture that the law of losses finds best.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,15 +64,3 @@ class TriedSteps:
             "token, of the mixture that the law finds or of a step, a share of the match's, and "
             f"the probability that it is the best: {results}."
         )
-
-
-def next_length(lengths: list[float], losses: list[float]) -> float:
-    """Returns the next length to try, a share of the match's in (0, 1]: between the best one and
-    its better neighbour, or half of the smallest where that is the best."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-    at = min(range(len(order)), key=lambda place: losses[order[place]])
-    if at == 0:
-        return lengths[order[0]] / 2
-    beside = [place for place in (at - 1, at + 1) if place < len(order)]
-    better = min(beside, key=lambda place: losses[order[place]])
-    return math.sqrt(lengths[order[at]] * lengths[order[better]])

@@ -45,10 +45,10 @@ class MatchingConfig(Checked):
         4,
         "Matching: number of trial runs after the search, where the domains do not cover the "
         "target. Fresh proxies train on the mixture that the law of losses finds best, on the "
-        "match's and on those of shorter and shorter steps; their losses on the target weigh "
-        "these. 0 trains none: then such a target gets the match's whole step.",
+        "match's and on those of a half and a quarter of its step; their losses on the target "
+        "weigh these. 0 trains none: then such a target gets the match's whole step.",
         least=0,
-        most=100,
+        most=4,
     )
     trial_share: float = option(
         0.3, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1

@@ -90,7 +90,7 @@ class AskConfig(Checked):
         None, "With --target_tokens: most readings of a domain's text, as for bydore search.",
         above=0,
     )  # fmt: skip
-    trials: int = option(0, "Trial runs, as for bydore search.", least=0, most=100)
+    trials: int = option(0, "Trial runs, as for bydore search.", least=0, most=4)
     validation_sequences: int | None = option(
         None,
         "Maximum number of sequences of the targets that are measured. Default: 256.",

@@ -20,7 +20,6 @@ from bydore_pyro.answer import (
     best_of,
     by_law,
     candidate,
-    next_length,
     raised,
 )
 from bydore_pyro.core import Matching, Posterior
@@ -82,7 +81,7 @@ class TrialPlan:
 
     Attributes:
         problem: Text, proxy, target and caps; finished proxies lie in its folder.
-        count: How many.
+        count: How many, at most: without a mixture of the law's three.
         steps: Of each.
     """
 
@@ -115,37 +114,27 @@ class TrialPlan:
             NonFiniteError: When a loss is NaN or infinite.
         """
         problem = dataclasses.replace(self.problem, cost=Cost())
-        first = FIRST if by_law is None else (LAW, *FIRST)
-        lengths: list[float] = []
+        lengths = (FIRST if by_law is None else (LAW, *FIRST))[: self.count]
         mixtures: list[Mixture] = []
-        losses: list[float] = []
-        readings: list[Reading] = []
-        while len(lengths) < self.count:
-            new = (
-                list(first[: self.count])
-                if not lengths
-                else [next_length([length or 1.0 for length in lengths], losses)]
-            )
-            for length in new:
-                if length == LAW and by_law is not None:
-                    weights = by_law
-                else:
-                    weights = candidate(found, drawn, length, question.run)
-                    weights = raised(weights[None], question.least_weights)[0]
-                mixture = problem.mixture(weights.numpy().round(DIGITS))
-                mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
-            rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
-            done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
-            losses += [one.target_loss(problem.target) for one in done]
-            for row, one in zip(rows, done, strict=True):
-                read = one.read_losses()
-                tokens = by_name(problem.names, self.steps * problem.batch_tokens * row)
-                kept = {name: read[name] for name in problem.names if name in read}
-                of = f"trial {len(readings) + 1}"
-                readings.append(Reading(of=of, tokens=tokens, losses=kept))
-            lengths += new
+        for length in lengths:
+            if length == LAW and by_law is not None:
+                weights = by_law
+            else:
+                weights = candidate(found, drawn, length, question.run)
+                weights = raised(weights[None], question.least_weights)[0]
+            mixture = problem.mixture(weights.numpy().round(DIGITS))
+            mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
+        rows = np.array([mixture.weights for mixture in mixtures])
+        done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
+        readings = []
+        for number, (row, one) in enumerate(zip(rows, done, strict=True), 1):
+            read = one.read_losses()
+            tokens = by_name(problem.names, self.steps * problem.batch_tokens * row)
+            kept = {name: read[name] for name in problem.names if name in read}
+            readings.append(Reading(of=f"trial {number}", tokens=tokens, losses=kept))
         cost.add(problem.cost.report()["parts"], "trial_")
-        return TriedSteps(self.steps, tuple(lengths), tuple(mixtures), tuple(losses)), readings
+        losses = tuple(one.target_loss(problem.target) for one in done)
+        return TriedSteps(self.steps, lengths, tuple(mixtures), losses), readings
 
 
 def answered(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 from scipy.stats import norm
 from trial_runs import trials_of
 
-from bydore_pyro.answer.steps import FIRST, NOISE, next_length
+from bydore_pyro.answer.steps import NOISE
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
@@ -25,14 +24,3 @@ def test_lengths_that_lead_to_the_same_mixture_are_one_choice() -> None:
     """Beside one other of the same loss they have a half together, not two thirds."""
     found = trials_of(5.0, 5.0, 5.0, first_weights=(0.5, 0.4, 0.4))
     assert found.probabilities == pytest.approx((0.5, 0.5, 0.0), abs=0.01)
-
-
-def test_further_lengths_close_in_on_the_best() -> None:
-    assert next_length([1.0, 0.5, 0.25], [5.0, 4.9, 5.2]) == pytest.approx(0.5**0.5)
-    assert next_length([1.0, 0.5, 0.25], [5.3, 4.9, 5.2]) == pytest.approx(0.125**0.5)
-    assert next_length([1.0, 0.5, 0.25], [5.3, 5.2, 5.1]) == 0.125, "half of the smallest"
-    assert next_length([1.0, 0.5, 0.25], [4.9, 5.2, 5.1]) == pytest.approx(0.5**0.5)
-    lengths, best = list(FIRST), 0.4
-    for _ in range(8):
-        lengths.append(next_length(lengths, [abs(np.log(x / best)) for x in lengths]))
-    assert min(abs(x - best) for x in lengths) < 0.02
