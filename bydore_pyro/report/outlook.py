@@ -66,6 +66,11 @@ def _order(outlook: Outlook) -> list[str]:
     return first + changed[: max(0, MOST_SHOWN - len(first))]
 
 
+def _asks_for_longer(outlook: Outlook) -> bool:
+    """Whether the answer is for a longer run than those whose losses are forecast."""
+    return outlook.asked > 1.1 * outlook.tokens
+
+
 def losses_words(outlook: Outlook) -> str | None:
     """Returns for which runs an outlook holds; None where there is none."""
     if ANSWER not in outlook.expected:
@@ -74,7 +79,7 @@ def losses_words(outlook: Outlook) -> str | None:
         f"Expected of runs of the proxy as long as those that were read, {count(outlook.tokens)} "
         "tokens at a constant rate"
     )
-    if outlook.asked > 1.1 * outlook.tokens:
+    if _asks_for_longer(outlook):
         words += (
             f". The answer is for {count(outlook.asked)} tokens, where the domains' laws are "
             "known the less, the further away: so it lies nearer to the shares that the target is "
@@ -109,6 +114,7 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
         question = "Does the law know what this mixture loses on the target?"
         return [Verdict("careful", question, "Hardly", guess + WORDS[outlook.decided])]
     found = []
+    when = f" after {count(outlook.tokens)} tokens" if _asks_for_longer(outlook) else ""
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
         apart = differences[text]
@@ -124,7 +130,7 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"
             figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
-        found.append(Verdict(level, f"Is it better than {other}?", answer, figures))
+        found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
     if outlook.none_worse is not None:
         question, held = "Is no target worse than under the baseline?", percent(outlook.none_worse)
         figures = (

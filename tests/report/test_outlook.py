@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -71,6 +72,8 @@ def test_a_verdict_is_about_a_difference_in_loss(
     assert f"-0.200 nats per token on all targets, with probability {sure} 0" in first.figures
     assert "-0.500 to +0.100" in first.figures
     assert second.answer == "Yes"
+    longer = replace(planted(), asked=9 * planted().tokens)
+    assert outlook_verdicts(longer)[0].question == "Is it better than uniform after 15,360 tokens?"
     (alone, _) = outlook_verdicts(planted(targets=("law",)))
     assert "nats per token on law," in alone.figures
 
