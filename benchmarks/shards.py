@@ -55,7 +55,7 @@ def measure(folder: Path, gigabytes: float, domains: int, sequences: int) -> str
     given = TokenizerConfig(tokenizer=str(folder / "tokenizer"))
     start, before = time.perf_counter(), mapped()
     data = f"megatron:{place}/*_text_document"
-    store = open_shards(data, None, given, cache=folder / "cache", progress=lambda line: None)
+    store = open_shards(data, None, given, cache=folder / "cache")
     opened, of_opening = time.perf_counter() - start, mapped() - before
     drawn = Domains(store, {store.names[0]: 1.0}, measured=100)
     start, before = time.perf_counter(), mapped()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,17 @@ from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 # What a comparison's proxies are evaluated on.
 HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
 ALPHABETS = {"birds": "abcdefgh", "digits": "0123456789", "greek": "αβγδεζηθ", "upper": "QRSTUVWX"}
+
+
+@contextmanager
+def lines_told() -> Iterator[list[str]]:
+    """Gives a list of the lines that the block tells, filled at its end."""
+    lines: list[str] = []
+    with redirect_stderr(io.StringIO()) as aside:
+        try:
+            yield lines
+        finally:
+            lines += aside.getvalue().splitlines()
 
 
 def write_domains(folder: Path, alphabets: dict[str, str], files: int = 60) -> Path:

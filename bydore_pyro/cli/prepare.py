@@ -29,8 +29,6 @@ from bydore_pyro.utils import (
     one_line_errors,
     option,
     parse_options,
-    progress_bar,
-    tell,
     visible,
 )
 
@@ -105,11 +103,9 @@ def prepare_command(arguments: Sequence[str]) -> None:
         )
     join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
-    plan = make_plan(given.data, *parts, progress=tell, tokens=given.tokens)
+    plan = make_plan(given.data, *parts, tokens=given.tokens)
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
-    with progress_bar() as bar:
-        where: Any = {"processes": processes, "cluster": given.cluster}
-        store = prepare(plan, Path(given.out), **where, progress=tell, bar=bar)
+    store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
     print(f"{store_table(store)}\n\n{COLUMNS}")
     folder = visible(str(store.folder))
     print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")

@@ -224,7 +224,7 @@ def _store_of(given: TrainConfig) -> TokenStore:
         warn_idle(given, ("tokenizer",), "a token store, which has its own")
         return open_store(Path(given.data))
     tokenizer = TokenizerConfig(tokenizer=given.tokenizer)
-    return open_shards(given.data, tokenizer=tokenizer, progress=tell)
+    return open_shards(given.data, tokenizer=tokenizer)
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:

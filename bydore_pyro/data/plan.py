@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sampling import in_parts
 from bydore_pyro.data.sources import list_sources
 from bydore_pyro.data.tokenizer import TokenizerConfig, encode, load_encoder
-from bydore_pyro.utils import content_hash
-
-log = logging.getLogger(__name__)
+from bydore_pyro.utils import content_hash, tell
 
 BYTES_OF_A_TOKEN = 4.0  # until they are measured, on so many megabytes of the text
 MEASURED_MEGABYTES = 1.0
@@ -69,7 +66,6 @@ def make_plan(
     corpus: CorpusConfig | None = None,
     rows: RowConfig | None = None,
     tokenizer: TokenizerConfig | None = None,
-    progress: Callable[[str], None] = log.info,
     tokens: float | None = None,
 ) -> Plan:
     """Lists what goes into a store; opens no source.
@@ -79,7 +75,6 @@ def make_plan(
         corpus: How documents are made.
         rows: The columns of rows.
         tokenizer: Which tokenizer.
-        progress: Told what is left out.
         tokens: Size of the sample of all domains together, an equal share of each, in place of the
             corpus's limit. Of domains that rows name it holds what it happens to find.
 
@@ -89,8 +84,8 @@ def make_plan(
     corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
     for name in OF_SHARDS:
         if tokenizer is not None and getattr(tokenizer, name) is not None:
-            progress(f"without effect on text: {name}")
-    sources = list_sources(data, rows, progress)
+            tell(f"without effect on text: {name}")
+    sources = list_sources(data, rows)
     if tokens is not None:
         cap = tokens * BYTES_OF_A_TOKEN / len({source.domain for source in sources})
         corpus = replace(corpus, domain_megabytes=cap / 1e6)

@@ -7,11 +7,10 @@ options and changed files have another key, and are begun anew.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import fields
@@ -19,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import RECORD, Bar, Build
+from bydore_pyro.data.build import RECORD, Build
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, sha256_of
 from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
@@ -41,9 +40,15 @@ from bydore_pyro.data.tokenizer import (
     tokenizer_sha256,
     train_tokenizer,
 )
-from bydore_pyro.utils import DataError, FolderLock, appearing_folder, cluster_cpus, join_cluster
-
-log = logging.getLogger(__name__)
+from bydore_pyro.utils import (
+    DataError,
+    FolderLock,
+    appearing_folder,
+    cluster_cpus,
+    join_cluster,
+    progress_bar,
+    tell,
+)
 
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
 
@@ -54,9 +59,7 @@ def prepare(
     *,
     processes: int = 0,
     cluster: str | None = None,
-    progress: Callable[[str], None] = log.info,
-    bar: Bar = lambda done, total, taken: None,
-    waiting: Callable[[], None] | None = None,
+    wait: bool = False,
 ) -> TokenStore:
     """Builds a token store at `out`, or goes on with an unfinished one.
 
@@ -68,10 +71,7 @@ def prepare(
         out: The store's folder; it appears when it is whole.
         processes: Worker processes that encode; 0 encodes in this process.
         cluster: Where text is encoded in their place, see `bydore_pyro.utils.pieces`.
-        progress: Told what is going on, line by line.
-        bar: Told how far it is.
-        waiting: Called before another process that builds the store is waited for, and its store
-            taken; when None it is not.
+        wait: Whether another process that builds the store is waited for, and its store taken.
 
     Raises:
         DataError: When `out` exists, or a source cannot be read, changes or holds nothing usable.
@@ -79,10 +79,10 @@ def prepare(
         OSError: When the disk is full or a worker dies; what was built so far stays.
     """
     place = building_place(out)
-    lock = FolderLock(place, waiting)
+    lock = FolderLock(place, wait=wait)
     partial = place / plan.key  # builds of other plans lie beside it until one is whole
     try:
-        if waiting is not None and is_store(out):
+        if wait and is_store(out):
             return open_store(out)  # another process built it while this one waited
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
@@ -90,8 +90,8 @@ def prepare(
             join_cluster(cluster)
             processes = cluster_cpus()
         partial.mkdir(exist_ok=True)
-        _make_tokenizer(partial / "tokenizer", plan, progress)
-        index = _build(partial, plan, processes, cluster, progress, bar)
+        _make_tokenizer(partial / "tokenizer", plan)
+        index = _build(partial, plan, processes, cluster)
         (partial / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
         for record in partial.glob(f"{RECORD}*"):
             record.unlink()
@@ -106,37 +106,31 @@ def prepare(
     return open_store(out, verify=False)
 
 
-def _make_tokenizer(folder: Path, plan: Plan, progress: Callable[[str], None]) -> None:
+def _make_tokenizer(folder: Path, plan: Plan) -> None:
     if folder.is_dir():
         return
     with appearing_folder(folder, first_wins=True) as aside:
         if plan.tokenizer.tokenizer is not None:
             save_tokenizer(plan.tokenizer.tokenizer, aside)
         else:
-            progress(f"training a tokenizer of {plan.tokenizer.vocabulary} tokens")
+            tell(f"training a tokenizer of {plan.tokenizer.vocabulary} tokens")
             train_tokenizer(sample_text(plan), plan.tokenizer.vocabulary, aside)
 
 
-def _build(
-    partial: Path,
-    plan: Plan,
-    processes: int,
-    cluster: str | None,
-    progress: Callable[[str], None],
-    bar: Bar,
-) -> dict[str, Any]:
+def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> dict[str, Any]:
     try:
         cap = most_text(plan, partial / "tokenizer")
         sources = in_parts(plan.sources, plan.corpus, cap)
         with closing(Build(partial, sources, plan.corpus, cap)) as build:
             if build.source or build.row:
-                progress(f"going on where {partial} stopped")
-            build.run(processes, bar, cluster)
+                tell(f"going on where {partial} stopped")
+            with progress_bar() as bar:
+                build.run(processes, bar, cluster)
             list_anew(source.path for source in sources)
             for source in sources:
                 source.require_unchanged()
             if build.nameless:
-                progress(f"skipped {build.nameless} rows that name no domain")
+                tell(f"skipped {build.nameless} rows that name no domain")
     except sqlite3.Error as error:
         raise OSError(f"{error}; what was built so far is in {partial}") from None
     except BrokenProcessPool:
@@ -149,7 +143,7 @@ def _build(
         if size := build.sizes.of(name, group, listed.get(group, 0)):
             counts["train"]["in_all"] = size
     domains = dict(sorted(build.counts.items()))
-    small = _leave_out(partial, plan, domains, progress)
+    small = _leave_out(partial, plan, domains)
     for name, counts in domains.items():
         for split in SPLITS:
             for ending, key in (("bin", "sha256"), ("ends", "ends_sha256")):
@@ -170,9 +164,7 @@ def _build(
     }
 
 
-def _leave_out(
-    partial: Path, plan: Plan, domains: dict[str, Any], progress: Callable[[str], None]
-) -> dict[str, int]:
+def _leave_out(partial: Path, plan: Plan, domains: dict[str, Any]) -> dict[str, int]:
     """Takes domains out that are too small: the environment's, and the Pile's without any text."""
     least = 1.0
     if plan.data == "environment":
@@ -190,7 +182,7 @@ def _leave_out(
                 f"({dropped} duplicates, {counts['skipped']} rows skipped, others shorter than "
                 f"{plan.corpus.shortest_document} characters, see --shortest_document)"
             )
-        progress(f"left out because it has only {size / 1e6:.2f} MB: {name}")
+        tell(f"left out because it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size
         domains.pop(name, None)
         for split, ending in product(SPLITS, ("bin", "ends")):
@@ -208,8 +200,6 @@ def load_tokens(
     *,
     needed: Iterable[str] = (),
     cache: Path | None = None,
-    progress: Callable[[str], None] = log.info,
-    bar: Bar = lambda done, total, taken: None,
 ) -> TokenStore:
     """Opens a token store, or reads, tokenizes and caches the named data.
 
@@ -220,8 +210,6 @@ def load_tokens(
         rows: The columns of rows.
         needed: Domains that must be among the data's, checked before anything is read if possible.
         cache: Where stores are kept; ``$XDG_CACHE_HOME/bydore_pyro`` when None.
-        progress: As for `prepare`, like `bar`.
-        bar: Told how far it is.
 
     Raises:
         DataError: When the data does not exist, lacks a domain or text in one, or is damaged.
@@ -230,9 +218,9 @@ def load_tokens(
         store = open_store(Path(data))
         selected(needed, store.names)
         named = TokenizerConfig(tokenizer=tokenizer.tokenizer) if tokenizer else None
-        tell_idle(f"the token store {data}", (corpus, rows, named), progress)
+        tell_idle(f"the token store {data}", (corpus, rows, named))
         return store
-    plan = make_plan(data, corpus, rows, tokenizer, progress)
+    plan = make_plan(data, corpus, rows, tokenizer)
     if all(source.domain is not None or source.domains for source in plan.sources):
         selected(needed, plan.domains)
     folder = (cache or cache_folder()) / plan.key
@@ -240,14 +228,10 @@ def load_tokens(
         try:
             return open_store(folder)
         except DataError as error:
-            progress(f"cached tokens in {folder} are damaged ({error}): building them again")
+            tell(f"cached tokens in {folder} are damaged ({error}): building them again")
             shutil.rmtree(folder, ignore_errors=True)
-    progress(f"reading text: {data}")
-
-    def waiting() -> None:
-        progress(f"waiting for another process, which builds {folder}")
-
-    store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
+    tell(f"reading text: {data}")
+    store = prepare(plan, folder, wait=True)
     selected(needed, store.names)
     return store
 
@@ -257,9 +241,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bydore_pyro"
 
 
-def tell_idle(on: str, configs: Iterable[Any], progress: Callable[[str], None]) -> None:
+def tell_idle(on: str, configs: Iterable[Any]) -> None:
     """Reports which options differ from their defaults without an effect on the data."""
     for given in configs:
         for field in fields(given) if given is not None else ():
             if (value := getattr(given, field.name)) != field.default:
-                progress(f"without effect on {on}: {field.name} {value}")
+                tell(f"without effect on {on}: {field.name} {value}")

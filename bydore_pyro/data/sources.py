@@ -20,7 +20,7 @@ from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
-from bydore_pyro.utils import DataError, listed, one_line, readable, yaml_or_json
+from bydore_pyro.utils import DataError, listed, one_line, readable, tell, yaml_or_json
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
@@ -37,7 +37,7 @@ class ListedDomain(NamedTuple):
     text_column: str | None
 
 
-def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) -> list[SourceFile]:
+def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
     """Lists the sources of text and the domains that they feed; opens none but a list of domains.
 
     Args:
@@ -46,26 +46,23 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
             Pile. With a `domain_column`, a file of rows, a folder of them, or ``"hub:"`` with a
             dataset's name. Folders and files may be addresses that fsspec reads.
         rows: The columns of rows.
-        progress: Told what is left out.
 
     Raises:
         DataError: When there is no such data, it cannot be read, or a domain has no files.
     """
     with readable_place(data):
-        found = _listed_sources(data, rows, progress)
+        found = _listed_sources(data, rows)
     if left := [source.name for source in found if source.left_out]:
-        progress(f"left out because it is no text: {listed(left, 5)}")
+        tell(f"left out because it is no text: {listed(left, 5)}")
     return [source for source in found if not source.left_out]
 
 
-def _listed_sources(
-    data: str, rows: RowConfig, progress: Callable[[str], None]
-) -> list[SourceFile]:
+def _listed_sources(data: str, rows: RowConfig) -> list[SourceFile]:
     path = path_of(data)
     if data == "environment":
         sources, missing = environment_sources()
         if missing:
-            progress(f"not installed, so not part of the corpus: {', '.join(missing)}")
+            tell(f"not installed, so not part of the corpus: {', '.join(missing)}")
         return sources
     if data.startswith(PILE):
         return _pile(data.removeprefix(PILE), rows)

@@ -43,7 +43,7 @@ from bydore_pyro.runs.cautions import CAUTIONS
 from bydore_pyro.runs.goal import bounds_of, references_of
 from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
-from bydore_pyro.utils import DataError, content_hash, device_named, listed, progress_bar, tell
+from bydore_pyro.utils import DataError, content_hash, device_named, listed, tell
 
 FEW_NAMES = 5
 
@@ -158,10 +158,7 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     corpus = CorpusConfig() if run.smoke and (in_place or is_store(Path(run.data))) else None
     given = run.data, corpus or options.corpus, options.tokenizer, options.rows
     cache = Path(run.cache) if run.cache else None
-    if in_place:
-        return open_shards(*given, needed=needed, cache=cache, progress=tell)
-    with progress_bar() as bar:
-        return load_tokens(*given, needed=needed, cache=cache, progress=tell, bar=bar)
+    return (open_shards if in_place else load_tokens)(*given, needed=needed, cache=cache)
 
 
 def _check_tokenizer(checkpoint: Path, corpus: TokenStore) -> None:

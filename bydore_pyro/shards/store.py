@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +44,7 @@ from bydore_pyro.shards.arrays import blocks_of, fingerprint
 from bydore_pyro.shards.formats import Reader
 from bydore_pyro.shards.inventory import Inventory, Known, Place, checked, once
 from bydore_pyro.shards.places import Sides, shard_files
-from bydore_pyro.utils import DataError, Table, content_hash, listed, one_line, visible
+from bydore_pyro.utils import DataError, Table, content_hash, listed, one_line, tell, visible
 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
@@ -64,8 +65,7 @@ class _Side:
 class _Notes:
     """Names by what there is to tell of them, when all shards are opened."""
 
-    def __init__(self, progress: Callable[[str], None]) -> None:
-        self.progress = progress
+    def __init__(self) -> None:
         self.scans = False  # whether it was told that all of a shard is read
         self.lines: dict[str, list[str]] = defaultdict(list)
         self.left_out: dict[str, list[str]] = defaultdict(list)
@@ -81,7 +81,6 @@ def open_shards(
     *,
     needed: Iterable[str] = (),
     cache: Path | None = None,
-    progress: Callable[[str], None],
 ) -> TokenStore:
     """Opens trainers' token shards as a store: mapped, nothing is copied or converted.
 
@@ -97,24 +96,23 @@ def open_shards(
         rows: Without effect.
         needed: Domains that must be among the data's.
         cache: Where the tokenizer is kept; as for `load_tokens` when None.
-        progress: Told what was found, line by line.
 
     Raises:
         DataError: When there are no such shards, no tokenizer, or shards are damaged or hold tokens
             that the tokenizer has not.
     """
     corpus, tokens_of = corpus or CorpusConfig(), tokenizer or TokenizerConfig()
-    places, notes, given = shard_files(data), _Notes(progress), tokens_of.tokenizer
+    places, notes, given = shard_files(data), _Notes(), tokens_of.tokenizer
     domains = places.domains
     selected(needed, domains)
     if given is None:
         raise DataError(f"Expected --tokenizer, whose tokens are in {data}, found none")
     share = corpus.validation_fraction
     idle = replace(corpus, validation_fraction=CorpusConfig().validation_fraction)
-    tell_idle(f"shards ({data})", (idle, rows), progress)
+    tell_idle(f"shards ({data})", (idle, rows))
     folder = _tokenizer_in(cache or cache_folder(), given)
     known = _known(folder / "tokenizer", tokens_of)
-    again = partial(open_shards, data, corpus, tokenizer, cache=cache, progress=_silent)
+    again = partial(_reopened, data, corpus, tokenizer, cache=cache)
     store, entries = TokenStore(folder, {}, {}, {}, reopen=again), {}
     found = _inventories(domains, places.beside, notes)
     for name, files in sorted(domains.items()):
@@ -142,7 +140,7 @@ def open_shards(
         domains=entries,
     )
     shards, total = sum(map(len, found.values())), sum(map(len, arrays))
-    progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
+    tell(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
     _tell(notes, given)
     return store.with_judged()
 
@@ -219,8 +217,10 @@ def _tell_same(read: Mapping[Place, Inventory], notes: _Notes) -> None:
             notes.lines[line].append(f"{place.path} ({first.path})")
 
 
-def _silent(line: str) -> None:
-    """Tells nothing."""
+def _reopened(*given: Any, **more: Any) -> TokenStore:
+    """Opens shards in another process, which tells nothing again."""
+    with redirect_stderr(io.StringIO()):
+        return open_shards(*given, **more)
 
 
 def _tokenizer_in(cache: Path, given: str) -> Path:
@@ -243,7 +243,7 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
     before = 0
     for one in found:
         if one.ends is None and not notes.scans:
-            notes.progress("reading all of the shards that do not tell where documents end")
+            tell("reading all of the shards that do not tell where documents end")
             notes.scans = True
         shard = checked(one, known)
         side.padding += shard.padding
@@ -329,9 +329,9 @@ def _tell(notes: _Notes, given: str) -> None:
     rows = sorted(notes.rows.items(), key=lambda row: -row[1][2])
     shown = [(name, *map("{:,}".format, counts)) for name, counts in rows[:MOST_SHOWN]]
     for line in Table(header=titles, rows=shown).as_text().splitlines():
-        notes.progress(line)
+        tell(line)
     if len(rows) > MOST_SHOWN:
-        notes.progress(f"and {len(rows) - MOST_SHOWN} domains of fewer tokens")
+        tell(f"and {len(rows) - MOST_SHOWN} domains of fewer tokens")
     others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
     if others:
         named = listed(sorted({visible(one_line(t, NAME)) for t in others.values()}), FEW)
@@ -340,4 +340,4 @@ def _tell(notes: _Notes, given: str) -> None:
         notes.lines[f"files left out, {why}: {len(names)}"] += names
     for line, names in notes.lines.items():
         if names:
-            notes.progress(f"{line}: {listed(dict.fromkeys(names), FEW)}")
+            tell(f"{line}: {listed(dict.fromkeys(names), FEW)}")

@@ -15,11 +15,12 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bydore_pyro.utils.errors import RunFolderError, familiar_errors
+from bydore_pyro.utils.terminal import tell
 
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 _handles: set[int] = set()  # of all folders that this process holds
@@ -41,19 +42,19 @@ class FolderLock:
     """A folder that this process alone writes to, until it is released, collected or dies.
 
     One that is missing is made, and goes again with the lock where nothing has been written to it.
-    Where another process holds it, `waiting` is called once and the folder is waited for. A file
-    system without locks is warned of.
+    Where another process holds it, `wait` waits for the folder. A file system without locks is
+    warned of.
 
     Raises:
-        RunFolderError: When another process holds it, and `waiting` is None.
+        RunFolderError: When another process holds it, and it is not waited for.
     """
 
-    def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
+    def __init__(self, path: Path, *, wait: bool = False) -> None:
         self.path = path
         made = [p for p in (path, *path.parents) if not p.exists()]
         handle = lock_if_free(path, make=True)
-        if handle is None and waiting is not None:
-            waiting()
+        if handle is None and wait:
+            tell(f"waiting for another process, which writes to {path}")
             while handle is None:
                 time.sleep(0.1)
                 handle = lock_if_free(path, make=True)

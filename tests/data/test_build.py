@@ -14,6 +14,7 @@ from tiny import (
     documents_in,
     ends_in,
     folder_content,
+    lines_told,
     small_plan,
     unparted,
     write_corpus,
@@ -93,7 +94,7 @@ def test_a_build_that_broke_off_goes_on(
     prepare(small_plan(text, LONG), tmp_path / "whole")
     rng = random.Random(seed)
     records(monkeypatch, 3_000, rng.choice([0.0, 0.01]))
-    sound, starts = Build._write, []
+    sound = Build._write
 
     def write(self: Build, *batch: object) -> None:
         if rng.random() < 0.03:
@@ -103,12 +104,13 @@ def test_a_build_that_broke_off_goes_on(
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Build, "_write", write)
-    for _ in range(200):
-        try:
-            prepare(small_plan(text, LONG), tmp_path / "out", progress=starts.append)
-            break
-        except (KeyboardInterrupt, OSError):
-            assert not (tmp_path / "out").exists()
+    with lines_told() as starts:
+        for _ in range(200):
+            try:
+                prepare(small_plan(text, LONG), tmp_path / "out")
+                break
+            except (KeyboardInterrupt, OSError):
+                assert not (tmp_path / "out").exists()
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert any("going on" in line for line in starts)
     assert RECORD not in folder_content(tmp_path / "out")

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import strategies as st
 from mutations import DAMAGES, damage, under_mutations
 from pyarrow import parquet
-from tiny import row, write_byte_tokenizer
+from tiny import lines_told, row, write_byte_tokenizer
 
 from bydore_pyro.cli.prepare import store_table
 from bydore_pyro.data.documents import CorpusConfig
@@ -66,8 +66,9 @@ def test_no_mutation_of_text_passes_in_silence(form: str, tmp_path: Path) -> Non
 
     def outcome() -> tuple[dict[str, str], list[str]]:
         shutil.rmtree(out, ignore_errors=True)
-        corpus, told = CorpusConfig(domain_megabytes=0), list[str]()
-        plan = make_plan(str(folder), corpus, RowConfig(), tokenizer, told.append)
+        corpus = CorpusConfig(domain_megabytes=0)
+        with lines_told() as told:
+            plan = make_plan(str(folder), corpus, RowConfig(), tokenizer)
         store = prepare(plan, out)
         domains = store.index["domains"]
         hashes = {

@@ -22,6 +22,7 @@ from tiny import (
     ALPHABETS,
     documents_in,
     folder_content,
+    lines_told,
     row,
     small_plan,
     write_byte_tokenizer,
@@ -154,7 +155,7 @@ def test_a_sample_that_is_broken_off_goes_on(
     monkeypatch.setattr("bydore_pyro.data.build.BATCH", 5_000)
     monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    sound, writes, told = Build._write, 0, []
+    sound, writes = Build._write, 0
 
     def write(build: Build, *batch: object) -> None:
         nonlocal writes
@@ -164,12 +165,13 @@ def test_a_sample_that_is_broken_off_goes_on(
         sound(build, *batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Build, "_write", write)
-    for _ in range(30):
-        try:
-            prepare(sampled(kinds, 200_000), tmp_path / "out", progress=told.append)
-            break
-        except KeyboardInterrupt:
-            continue
+    with lines_told() as told:
+        for _ in range(30):
+            try:
+                prepare(sampled(kinds, 200_000), tmp_path / "out")
+                break
+            except KeyboardInterrupt:
+                continue
     assert sum("going on" in line for line in told) > 3
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
@@ -177,9 +179,9 @@ def test_a_sample_that_is_broken_off_goes_on(
 def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
     rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(90)]
     path = write_lines(tmp_path / "all.jsonl", [*rows, {"text": "nobody's"}])
-    lines: list[str] = []
     plan = small_plan(path, domain_column="meta.set", on_error="skip")
-    found = documents_in(prepare(plan, tmp_path / "out", progress=lines.append))
+    with lines_told() as lines:
+        found = documents_in(prepare(plan, tmp_path / "out"))
     for number, name in enumerate(("law", "web", "mail")):
         both = found["train"][name] + found["validation"][name]
         assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
@@ -256,11 +258,11 @@ def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
     write_lines(path, [*lines, {"body": 1}])
     with pytest.raises(DataError, match=r"line 51"):
         prepare(plan(), tmp_path / "out")
-    told: list[str] = []
     if mends:
         write_lines(path, lines)
     second = plan("stop" if mends else "skip")
-    prepare(second, tmp_path / "out", progress=told.append)
+    with lines_told() as told:
+        prepare(second, tmp_path / "out")
     assert any("going on where" in line for line in told) != mends, told
     prepare(second, tmp_path / "whole")
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
@@ -278,8 +280,8 @@ def test_domains_without_text(tmp_path: Path) -> None:
         prepare(small_plan(text), tmp_path / "out")
     rows = [row("x", i, kind="a") for i in range(40)]
     path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
-    lines: list[str] = []
-    store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o", progress=lines.append)
+    with lines_told() as lines:
+        store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o")
     assert store.names == ("a",)
     assert any("left out" in line and "rare" in line for line in lines)
     withdrawn = [row("x", i, meta={"pile_set_name": "Books3"}) for i in range(9)]
@@ -320,12 +322,12 @@ def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(
     out, told = tmp_path / "out", tmp_path / "told"
 
     def wait() -> None:
-        prepare(small_plan(text), out, waiting=lambda: print("waiting"))
+        prepare(small_plan(text), out, wait=True)
 
     told.touch()
     with FolderLock(building_place(out)):
         process = forked(wait, told)
-        while told.read_text() != "waiting\n":
+        while not told.read_text().startswith("waiting for another process"):
             assert process.is_alive()
             time.sleep(0.01)
         process.join(0.3)
@@ -383,10 +385,13 @@ def pair(tmp_path: Path) -> Path:
     return write_domains(tmp_path / "pair", {"a": "abcd", "b": "wxyz"}, files=8)
 
 
-def load(data: Path, lines: list[str], cache: str = "cache", vocabulary: int = 280) -> TokenStore:
+def load(data: Path, lines: list[str], vocabulary: int = 280) -> TokenStore:
     lines.clear()
     config = CorpusConfig(validation_fraction=0.2), TokenizerConfig(vocabulary=vocabulary)
-    return load_tokens(str(data), *config, cache=data.parent / cache, progress=lines.append)
+    with lines_told() as told:
+        store = load_tokens(str(data), *config, cache=data.parent / "cache")
+    lines += told
+    return store
 
 
 def test_cache_is_used_and_noticed_changes_renew_it(
@@ -410,8 +415,8 @@ def test_cache_is_used_and_noticed_changes_renew_it(
 
 
 def test_options_that_do_nothing_are_told() -> None:
-    lines: list[str] = []
-    tell_idle("it", (None, RowConfig(), CorpusConfig(data_seed=3)), lines.append)
+    with lines_told() as lines:
+        tell_idle("it", (None, RowConfig(), CorpusConfig(data_seed=3)))
     assert lines == ["without effect on it: data_seed 3"]
 
 

@@ -107,8 +107,8 @@ def test_s3_gives_the_same_store(
     places = {n: f"s3://bucket/text/{n}*" for n in ("lines", "packed", "table")}
     domains = {**places, "large": {"train": str(text / "large.txt")}}
     (tmp_path / "list.json").write_text(json.dumps({"domains": domains}))
-    found = list_sources(str(tmp_path / "list.json"), RowConfig(), print)
-    here = list_sources(str(text), RowConfig(), print)
+    found = list_sources(str(tmp_path / "list.json"), RowConfig())
+    here = list_sources(str(text), RowConfig())
     assert {s.domain: s.size for s in found} == {s.domain: s.size for s in here}
 
 
@@ -269,7 +269,7 @@ def test_what_stays_broken_is_told_and_never_skipped(monkeypatch: pytest.MonkeyP
 )
 def test_what_is_not_there_is_told_in_a_line(bucket: int, data: str, message: str) -> None:
     with pytest.raises(DataError) as error:
-        list_sources(data, RowConfig(), print)
+        list_sources(data, RowConfig())
     assert message in str(error.value)
     with pytest.raises(KeyError), readable_place("here"):
         raise KeyError

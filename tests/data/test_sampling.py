@@ -32,7 +32,7 @@ def rows(word: str, first: int, count: int) -> list[dict]:
 
 def cut(data: Path, megabytes: float, seed: int = 0, **given: str) -> list[SourceFile]:
     config = CorpusConfig(domain_megabytes=megabytes, data_seed=seed)
-    listed = list_sources(str(data), RowConfig(**given), print)  # type: ignore[arg-type]
+    listed = list_sources(str(data), RowConfig(**given))  # type: ignore[arg-type]
     return in_parts(in_reading_order(listed, config), config)
 
 
@@ -109,7 +109,7 @@ def test_what_is_read_whole_is_not_cut(tmp_path: Path) -> None:
     assert [s.part for s in parts if s.domain == "b"] == [None]
     assert not any(s.part for s in cut(tmp_path / "b", 1e-6, domain_column="kind"))
     config = CorpusConfig()
-    listed = in_reading_order(list_sources(str(tmp_path), RowConfig(), print), config)
+    listed = in_reading_order(list_sources(str(tmp_path), RowConfig()), config)
     assert bytes_listed(listed, config) == {"a": size, "b": listed[-1].size}
     unknown = SourceFile("hub:x", "a", lambda: iter([]), by_row=True)
     assert bytes_listed([*listed, unknown], config).keys() == {"b"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
-from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
+from tiny import ALPHABETS, lines_told, row, small_plan, write_domains, write_lines
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
 from bydore_pyro.data.preparation import prepare
@@ -22,7 +22,7 @@ PAIR = {"a": "abcde", "b": "vwxyz"}
 
 
 def sources(data: Path | str, **options: str) -> list[SourceFile]:
-    return list_sources(str(data), RowConfig(**options), print)  # type: ignore[arg-type]
+    return list_sources(str(data), RowConfig(**options))  # type: ignore[arg-type]
 
 
 def texts(found: list[SourceFile], side: str | None = None) -> dict[str, list[str]]:
@@ -225,8 +225,8 @@ def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> Non
         (tmp_path / "a" / name).write_text('{"text": "no document"}')
         (tmp_path / "b" / name).write_text("words " * 60)
     (tmp_path / "dataset_info.json").write_text("{}")
-    told: list[str] = []
-    found = list_sources(str(tmp_path), RowConfig(), told.append)
+    with lines_told() as told:
+        found = list_sources(str(tmp_path), RowConfig())
     assert counts(found) == {"a": 20, "b": 2}
     assert told == [
         "left out because it is no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import strategies as st
 from mutations import DAMAGES, damage, under_mutations
 from shard_writers import EVERY, WRITERS
-from tiny import documents_of, write_byte_tokenizer
+from tiny import documents_of, lines_told, write_byte_tokenizer
 
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.shards import store as shard_store
@@ -56,9 +56,9 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outcome(data: str, tokenizer: Path) -> Outcome:
     """The documents of every domain and side, sorted; and what is told."""
-    lines: list[str] = []
     config = TokenizerConfig(tokenizer=str(tokenizer))
-    store = open_shards(data, None, config, cache=tokenizer.parent, progress=lines.append)
+    with lines_told() as lines:
+        store = open_shards(data, None, config, cache=tokenizer.parent)
     found = {}
     for side in ("train", "validation"):
         for name in store.names:

@@ -18,7 +18,7 @@ import torch
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS
-from tiny import documents_of, row, unparted, write_lines
+from tiny import documents_of, lines_told, row, unparted, write_lines
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
@@ -54,9 +54,9 @@ def write_shards(store: Path, folder: Path, kind: str, shards: int = 2) -> Path:
 
 def opened(data: str, store: Path, cache: Path, *told: str, **more: object) -> TokenStore:
     """Opens shards, and checks what is told."""
-    lines: list[str] = []
     tokenizer = TokenizerConfig(tokenizer=str(store / "tokenizer"))
-    found = open_shards(data, None, tokenizer, cache=cache, progress=lines.append, **more)
+    with lines_told() as lines:
+        found = open_shards(data, None, tokenizer, cache=cache, **more)
     for line in told:
         assert any(line in one for one in lines), lines
     return found
@@ -140,7 +140,6 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
         CorpusConfig(validation_fraction=0.5),
         TokenizerConfig(tokenizer=str(store / "tokenizer")),
         cache=tmp_path,
-        progress=lambda line: None,
     )
     assert half.sha256 != found.sha256
     assert 0.4 < len(unparted(half).validation["a"]) / size < 0.6
@@ -214,7 +213,7 @@ def test_what_is_refused(store: Path, tmp_path: Path) -> None:
     folder = write_shards(store, tmp_path / "shards", "dolma", 1)
     data = f"dolma:{folder}"
     with pytest.raises(DataError, match=r"Expected --tokenizer, whose tokens are in dolma:.*none"):
-        open_shards(data, cache=tmp_path, progress=print)
+        open_shards(data, cache=tmp_path)
     with pytest.raises(DataError, match=r"a domain of the data \(a, b, c\), found 'z'"):
         opened(data, store, tmp_path, needed=["z"])
     path = folder / "a" / "train" / "part-0.npy"
@@ -287,14 +286,14 @@ def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path:
         size = len(own.train[name])
         assert len(found.validation[name]) == size - int(0.9 * size)
         assert found.train_documents[name].tolist() == [int(0.9 * size)]
-    lines: list[str] = []
     asked = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=270)
-    again = open_shards(data, None, asked, cache=tmp_path, progress=lines.append)
+    with lines_told() as lines:
+        again = open_shards(data, None, asked, cache=tmp_path)
     assert not any("by position" in line or "warning" in line for line in lines)
     count = sum(len(getattr(again, f"{side}_documents")["a"]) for side in SIDES)
     assert count >= len(own.train_documents["a"])
     with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
-        open_shards(data, None, replace(asked, separator=280), cache=tmp_path, progress=print)
+        open_shards(data, None, replace(asked, separator=280), cache=tmp_path)
 
 
 def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> None:

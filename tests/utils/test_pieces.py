@@ -23,6 +23,7 @@ from quick import PROXY
 from tiny import Bigram, folder_content, make_problem, random_store, small_plan, write_domains
 
 from bydore_pyro.cli.main import main
+from bydore_pyro.data.build import Build
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.store import TokenStore
@@ -250,13 +251,17 @@ def test_the_bytes_are_the_same_whatever_dies(
     monkeypatch.setattr("bydore_pyro.data.build.BATCH", 2000)
     text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=40)
 
-    def bar(done: float, total: float, taken: str) -> None:
+    sound = Build._submit
+
+    def submit(build: Build, most: int) -> None:
+        sound(build, most)
         while left:
             machines.remove_node(left.pop(), allow_graceful=False)
 
-    prepare(small_plan(text), tmp_path / "one")
-    prepare(small_plan(text), tmp_path / "many", cluster="auto", bar=bar)
+    monkeypatch.setattr(Build, "_submit", submit)
+    prepare(small_plan(text), tmp_path / "many", cluster="auto")
     assert not left
+    prepare(small_plan(text), tmp_path / "one")
     assert folder_content(tmp_path / "many") == folder_content(tmp_path / "one")
 
 
