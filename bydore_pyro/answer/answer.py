@@ -186,10 +186,10 @@ def candidate(
 def inference_data(answer: Answer) -> arviz.InferenceData:
     """Returns an answer's draws for ArviZ, a group `posterior` (chain, draw, domain).
 
-    Of exact draws a chain is a group of a hundred short ones, one behind the other. All of a group
-    begin at one place, so `arviz.rhat` shows whether the groups have forgotten it. Other draws are
-    independent. Attributes say whether the draws are the posterior's (`settled`, `nested_rhat`),
-    and the k-hat of the guide.
+    Of exact draws a chain is a group of short ones, one behind the other. All of a group begin at
+    one place, so `arviz.rhat` shows whether the groups have forgotten it. Other draws, and ``w`` of
+    the law, are independent. Attributes say whether the draws are the posterior's (`settled`,
+    `nested_rhat`), and the k-hat of the guide.
     """
     import arviz
 

@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bydore_pyro.data import CorpusConfig
 from bydore_pyro.proxy import model_source
 from bydore_pyro.runs import Metrics, RunConfig
 from bydore_pyro.shards import names_shards
@@ -68,9 +69,6 @@ class TrainConfig(Checked):
     )
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
-    tokenizer: str | None = option(
-        None, "With shards, whose tokens they hold: a folder, or a hub name."
-    )
     live: bool = option(
         False,
         "Measure the mixture on the model while it trains. --mixture is where it starts; "
@@ -107,10 +105,28 @@ class TrainConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShardsConfig(Checked):
+    """How shards are read, as for bydore search."""
+
+    tokenizer: str | None = option(None, "Whose tokens they hold: a folder, or a hub name.")
+    separator: int | None = option(None, "Token that divides documents.", least=0)
+    token_bytes: int | None = option(
+        None, "Bytes of a token, where no file says.", choices=(2, 4, 8)
+    )
+    validation_fraction: float = option(
+        CorpusConfig().validation_fraction,
+        "Share that is held out where no shards are.",
+        above=0,
+        below=1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainOptions:
     """All options of `bydore train`, by the part that they configure."""
 
     train: TrainConfig
+    shards: ShardsConfig
     target: TargetConfig
 
 
@@ -126,14 +142,15 @@ def train_command(arguments: Sequence[str]) -> None:
         options = parse_options(
             arguments, "bydore train", about, TrainOptions, smoke=SMOKE, common=COMMON
         )
-        options = replace(options, train=_settled(options.train))
+        options = _settled(options)
     _train(options, resume)
 
 
-def _settled(given: TrainConfig) -> TrainConfig:
+def _settled(options: TrainOptions) -> TrainOptions:
     """Returns options with which a run can be gone on with from anywhere, its mixture or not."""
+    given = options.train
     run = RunConfig(data=given.data, validation=given.validation).anywhere()
-    tokenizer, level = given.tokenizer, given.live_level
+    tokenizer, level = options.shards.tokenizer, given.live_level
     if tokenizer is not None and Path(tokenizer).is_dir():
         tokenizer = str(Path(tokenizer).resolve())
     if given.live and level is None and _tried(Path(given.mixture)):
@@ -142,12 +159,8 @@ def _settled(given: TrainConfig) -> TrainConfig:
             f"trial runs chose the weights of {given.mixture}: they stay, and rounds only report "
             "(--live_level)"
         )
-    more: dict[str, Any] = {
-        "validation": run.validation,
-        "tokenizer": tokenizer,
-        "live_level": level,
-    }
-    return replace(given, data=run.data, **more)
+    train = replace(given, data=run.data, validation=run.validation, live_level=level)
+    return replace(options, train=train, shards=replace(options.shards, tokenizer=tokenizer))
 
 
 def _tried(mixture: Path) -> bool:
@@ -175,7 +188,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     transformers.utils.logging.set_verbosity_error()
     given, config = options.train, options.target
     out = resume or Path(given.out)
-    store = _store_of(given)
+    store = _store_of(given.data, options.shards)
     if resume is None and given.mixture == NATURAL:
         total = sum(len(tokens) for tokens in store.train.values())
         shares = {name: len(tokens) / total for name, tokens in store.train.items()}
@@ -216,15 +229,16 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         print(f"The rounds, as a page: bydore report {shlex.quote(str(out))}")
 
 
-def _store_of(given: TrainConfig) -> TokenStore:
+def _store_of(data: str, given: ShardsConfig) -> TokenStore:
     from bydore_pyro.data import TokenizerConfig, open_store
     from bydore_pyro.shards import open_shards
 
-    if not names_shards(given.data):
-        warn_idle(given, ("tokenizer",), "a token store, which has its own")
-        return open_store(Path(given.data))
-    tokenizer = TokenizerConfig(tokenizer=given.tokenizer)
-    return open_shards(given.data, tokenizer=tokenizer)
+    named = asdict(given)
+    if not names_shards(data):
+        warn_idle(given, tuple(named), "a token store, which tells it itself")
+        return open_store(Path(data))
+    corpus = CorpusConfig(validation_fraction=named.pop("validation_fraction"))
+    return open_shards(data, corpus, TokenizerConfig(**named))
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:

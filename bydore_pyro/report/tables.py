@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.answer import ANSWER, Outlook
-from bydore_pyro.data import RowConfig, is_store
+from bydore_pyro.data import CorpusConfig, RowConfig, is_store
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.outlook import price_columns
 from bydore_pyro.report.run import RunRecord
@@ -20,6 +20,10 @@ from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import Table
 
 FEW_SHARES = 3  # of what a target is made of
+OF_SHARDS = (  # parts and options that say how shards are read
+    *(("tokenizer", name) for name in ("tokenizer", "separator", "token_bytes")),
+    ("corpus", "validation_fraction"),
+)
 
 
 def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
@@ -176,8 +180,10 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     data = record.asked("run", "data")
     store = "STORE" if data is None else shlex.quote(str(data))
     if data is not None and names_shards(data):
-        if tokenizer := record.asked("tokenizer", "tokenizer"):
-            store += f" --tokenizer {shlex.quote(str(tokenizer))}"
+        for part, name in OF_SHARDS:
+            value, usual = record.asked(part, name), getattr(CorpusConfig(), name, None)
+            if value not in (None, usual):
+                store += f" --{name} {shlex.quote(str(value))}"
     elif data is not None and not is_store(Path(data)):
         rows = [
             f" --{name} {shlex.quote(str(value))}"

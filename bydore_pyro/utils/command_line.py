@@ -1,7 +1,7 @@
 """Command lines out of dataclasses of options; a user's mistake ends as one line, exit code 2.
 
 The parser is argparse's. Neither tyro nor jsonargparse makes this file shorter: both answer a
-mistake with many lines, list every option in the help, and know no options of files alone.
+mistake with many lines and list every option in the help.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from quick import PROXY
 from training_runs import mixture_for, same_bits, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from bydore_pyro.cli.train import TrainConfig, TrainOptions, train_command
+from bydore_pyro.cli.train import ShardsConfig, TrainConfig, TrainOptions, train_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.training.config import TargetConfig
 
@@ -44,7 +44,7 @@ def test_a_training(
     assert "In " + str(tmp_path / "run/model") in printed.out
     assert "802,944 parameters; 8 steps of 8 x 32 tokens" in printed.err
     config = json.loads((tmp_path / "run/config.json").read_text())
-    kinds = {"train": TrainConfig, "target": TargetConfig}
+    kinds = {"train": TrainConfig, "shards": ShardsConfig, "target": TargetConfig}
     options = TrainOptions(**{name: kind(**config[name]) for name, kind in kinds.items()})
     assert options.target.seed == 3
     assert options.train.model == "models/target-tiny"

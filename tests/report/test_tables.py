@@ -112,6 +112,11 @@ def test_commands_are_quoted_and_whole(record: RunRecord) -> None:
     given = ["--config", f"{record.path}/config.json", "--seeds", "5", "--out", "SEEDS"]
     assert words[4][2:] == given
     assert commands(RunRecord(path=record.path, label="")) == []
+    config = {"run": {"data": "dolma:x"}, "corpus": {"validation_fraction": 0.2}}
+    config["tokenizer"] = {"tokenizer": "t", "separator": 0, "token_bytes": None}
+    told = [line for _, line in commands(dataclasses.replace(record, config=config))]
+    of_shards = "--data dolma:x --tokenizer t --separator 0 --validation_fraction 0.2 --model"
+    assert of_shards in told[1]
 
 
 def test_several_targets_are_told_apart() -> None:

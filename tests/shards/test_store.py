@@ -268,7 +268,9 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     assert sum(ends) == len(own.train_documents["a"])
 
 
-def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path: Path) -> None:
+def test_what_no_document_divides_is_held_out_by_position(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Documents behind a beginning token, or none; a token of the user's divides them again."""
     own, folder = open_store(store), tmp_path / "shards"
     folder.mkdir()
@@ -294,6 +296,10 @@ def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path:
     assert count >= len(own.train_documents["a"])
     with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path)
+    with pytest.raises(SystemExit):  # a training reads shards as the search did
+        main(["train", "--mixture", "natural", "--data", data, "--out", str(tmp_path / "out"),
+              "--tokenizer", str(store / "tokenizer"), "--separator", "280"])  # fmt: skip
+    assert "Expected a separator below 280" in capsys.readouterr().err
 
 
 def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> None:
