@@ -25,7 +25,6 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
         ({"tolerance": 0.0}, "Expected tolerance > 0, actual 0.0"),
         ({"tolerance": float("nan")}, "Expected tolerance > 0, actual nan"),
         ({"probability": 1.0}, "Expected a probability in (0, 1), actual 1.0"),
-        ({"length": 0.0}, "Expected length > 0, actual 0.0"),
         ({"importance": torch.ones(2)}, "Expected importance (3,), finite, actual (2,)"),
         ({"levels": torch.zeros(2)}, "Expected levels (3,), finite, actual (2,)"),
         ({"importance": torch.zeros(3)}, "Expected importance >= 0, some > 0"),
