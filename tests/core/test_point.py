@@ -66,7 +66,7 @@ def matching_of(gram: Tensor, left: Tensor | None = None, noise: float = 1.0) ->
     cross = gram @ optimum + (0 if left is None else left)
     precision = gram @ gram / noise
     return Matching(
-        gram=gram, cross=cross, covariance=covariance, 
+        gram=gram, cross=cross, covariance=covariance,
         linear=gram @ cross / noise, precision=precision, optimum=optimum, target=1.0,
     )  # fmt: skip
 
