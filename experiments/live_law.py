@@ -28,7 +28,7 @@ from bydore_pyro.core import (
 )
 from bydore_pyro.live import LiveMixture
 from bydore_pyro.measure import read_losses
-from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
+from bydore_pyro.mixture import REPETITION_CONSTANT, effective_shares
 from bydore_pyro.proxy import MeasuredModel
 
 DRAWS = 400  # of the law, each with a composition
@@ -86,7 +86,7 @@ class LawMixture(LiveMixture):
         than the present ones."""
 
         def fresh(read: Tensor) -> Tensor:
-            return effective_shares(read, self._rates, PROXY_CONSTANT)
+            return effective_shares(read, self._rates, REPETITION_CONSTANT)
 
         steps, read = self._steps, torch.stack(self._tokens)
         found = match(self._measured, importance=importance_of(self._measured))

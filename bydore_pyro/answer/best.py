@@ -35,9 +35,8 @@ class Best:
 def best_of(forecast: Forecast, question: Question) -> Best:
     """Decides under a forecast.
 
-    The law is carried to the length of the run that is asked for; so the longer that run is beside
-    those that were read, the less is left of what tells the domains' laws apart, and the nearer
-    the answer comes to the target's composition.
+    The law is carried to the length of the run that is asked for: from four times that of the runs
+    that were read on, the answer is what the targets are made of.
 
     Raises:
         ValueError: When no mixture meets the bounds, or none is as good as the baseline.

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
+from bydore_pyro.mixture import effective_shares
 
 Objective = Literal["mean", "worst", "none_worse"]
 
@@ -52,13 +52,10 @@ class RunLength:
 
     def note(self) -> str:
         """Returns in words what the weights are for."""
-        text = (
+        return (
             f"The weights are for a run of {self.tokens:,.0f} tokens, in which text that is read "
-            f"again teaches less, by a repetition constant of {self.repetition_constant:g}"
+            f"again teaches less, by a repetition constant of {self.repetition_constant:g}."
         )
-        if self.repetition_constant == PROXY_CONSTANT:
-            text += ", a small proxy's; for a model of billions of parameters it is about 15"
-        return f"{text}."
 
 
 @dataclass(frozen=True, kw_only=True)

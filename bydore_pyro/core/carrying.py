@@ -2,13 +2,20 @@
 
 Slopes move as training goes on, but ever less: they settle. So the logarithm of a target's slope is
 taken for an Ornstein-Uhlenbeck process about the mean ``m`` over targets, whose clock is ``1 / L``.
-From the length L to N ::
+From the length L to N < 4 L ::
 
     log S' = m + kappa (log S - m) + sqrt(1 - kappa^2) sd eps
     kappa = exp(-SETTLING |1 / L - 1 / N|)
 
-with ``sd`` the prior's and ``eps ~ N(0, 1)``. What was measured early says little of a long run:
-the best mixture then depends on what the targets are made of. What was measured late holds.
+with ``sd`` the prior's and ``eps ~ N(0, 1)``.
+
+From 4 L on nothing is kept: trained so long, models lose no less on the mixtures of the carried law
+than on what the match finds, and at 16 L more (`experiments/decisions.py --times`).
+There ``kappa = 0``, and each target learns from its own domain alone, as its logarithm::
+
+    L_t = E_t - S'_t log(n_t / n_0),    a_tk = 0 of other domains
+
+so the best mixture is what the targets are made of, flatter where text is read again.
 
 `experiments/drift.py` measures SETTLING: on runs of 2,560 steps, read at every halving, the
 logarithms of 13 domains' slopes at 160, 320 and 640 steps correlate 0.73, 0.87 and 0.94 with those
@@ -24,9 +31,11 @@ import torch
 
 from bydore_pyro.core.law import SLOPE_SD, LawDraws
 
-__all__ = ["SETTLING", "carried", "kept_at", "kept_slopes"]
+__all__ = ["FAR", "SETTLING", "carried", "kept_at", "kept_slopes"]
 
 SETTLING = 1.1e5  # tokens
+FAR = 4.0  # times the law's length, from which on nothing of it is kept
+NEARLY_NONE = 1e-3  # in place of 0, of powers and of transfer: losses stay finite
 AS_MEASURED = 0.9  # of the law's length, from which on an answer is for that
 
 
@@ -52,13 +61,23 @@ def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
         raise ValueError(f"Expected length > 0, finite, actual {length}")
     if AS_MEASURED * draws.runs.length < length <= draws.runs.length:
         return draws
-    kappa = kept_at(draws.runs.length, length)
+    times = length / draws.runs.length
+    far = round(times, 3) >= FAR  # lengths of runs are float32
+    kappa = 0.0 if far else kept_at(draws.runs.length, length)
     log = draws.slope.log()
     mean = log.mean(1, keepdim=True)
     generator = torch.Generator().manual_seed(seed)
     moved = torch.randn(log.shape, generator=generator).double()
     log = mean + kappa * (log - mean) + math.sqrt(1 - kappa**2) * SLOPE_SD * moved
-    return replace(draws, slope=log.exp())
+    if not far:
+        return replace(draws, slope=log.exp())
+    slope = log.exp() * times ** -draws.power.mean(1, keepdim=True)  # fallen, by the law
+    return replace(
+        draws,
+        slope=slope * slope.mean() / slope.mean(0),  # all alike in the mean over draws
+        power=torch.full_like(draws.power, NEARLY_NONE),
+        openness=NEARLY_NONE * draws.openness,
+    )
 
 
 def kept_slopes(short: LawDraws, long: LawDraws) -> float:

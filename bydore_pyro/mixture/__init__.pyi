@@ -7,7 +7,7 @@ from .mixture import total_variation as total_variation
 from .mixture import within_caps as within_caps
 from .published import PILE_COLUMN as PILE_COLUMN
 from .published import PILE_DOMAINS as PILE_DOMAINS
-from .repetition import PROXY_CONSTANT as PROXY_CONSTANT
+from .repetition import REPETITION_CONSTANT as REPETITION_CONSTANT
 from .repetition import effective_shares as effective_shares
 from .tree import Row as Row
 from .tree import interval_of as interval_of

@@ -81,9 +81,8 @@ def losses_words(outlook: Outlook) -> str | None:
     )
     if _asks_for_longer(outlook):
         words += (
-            f". The answer is for {count(outlook.asked)} tokens, where the domains' laws are "
-            "known the less, the further away: so it lies nearer to the shares that the target is "
-            "made of"
+            f". The answer is for {count(outlook.asked)} tokens: the longer, the nearer it lies to "
+            "the shares that the target is made of; from four times on it has these"
         )
     return f"{words}."
 

@@ -22,7 +22,7 @@ from bydore_pyro.data import (
     target_and_share,
 )
 from bydore_pyro.measure import MatchingConfig
-from bydore_pyro.mixture import PROXY_CONSTANT
+from bydore_pyro.mixture import REPETITION_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.runs.goal import KNOWN, GoalConfig
 from bydore_pyro.shards import names_shards
@@ -135,10 +135,9 @@ class RunConfig(Checked):
         above=0,
     )
     repetition_constant: float = option(
-        PROXY_CONSTANT,
+        REPETITION_CONSTANT,
         "Matching, with --target_tokens: constant R, the number of epochs after which the value"
-        " of a further epoch has fallen to 1/e. The default suits a small proxy; models of "
-        "billions of parameters have about 15 (arXiv 2305.16264).",
+        " of a further epoch has fallen to 1/e. The default is that of arXiv 2305.16264.",
         above=0,
     )
     tokens: str | None = option(
