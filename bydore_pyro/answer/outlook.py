@@ -63,8 +63,8 @@ class Outlook:
             which the objective rises by 0.01 nats per token at most.
         bounds: What those cost that hold the answer back, the eight dearest first; of several, all
             of them together last.
-        frontier: Of two or three targets: the losses of mixtures that are best for some importances
-            of them, target by target, as a column each.
+        frontier: Of two or three targets: the losses, at the length of the runs that were read, of
+            mixtures that are best for some importances of them, target by target, as a column each.
         curves: Of at most 24 domains: the law and the runs.
         worth_of_text: Where a run reads text again: the fall of the objective, nats per token, with
             a tenth more text of each domain.
@@ -121,9 +121,9 @@ def outlook_of(
     kept = question.objective == "none_worse"
     line = {}
     if len(forecast.importance) in (2, 3):
-        mixtures_on_it, _ = frontier(law, goal, FRONTIER[len(forecast.importance)])
-        made, effective = best.goal.composition, best.goal.effective
-        losses = losses_of(best.law, mixtures_on_it, composition=made, effective=effective).mean(0)
+        given = few(forecast.law, replace(best.goal, effective=None), FEW_DRAWS)
+        mixtures_on_it, _ = frontier(*given, FRONTIER[len(forecast.importance)])
+        losses = losses_of(forecast.law, mixtures_on_it, best.goal.composition).mean(0)
         columns = (losses + forecast.levels.mean(0)).T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
     worth = {}

@@ -47,7 +47,8 @@ def kept_at(short: float, long: float) -> float:
 def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
     """Returns draws whose slopes have moved to those at another length.
 
-    The same draws where it is the law's own length, or less than a tenth shorter.
+    The same draws where it is the law's own length, or less than a tenth shorter. Losses stay those
+    of the law's own length, at equal weights.
 
     Args:
         draws: Of the law, at the length of its longest run.
@@ -72,12 +73,15 @@ def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
     if not far:
         return replace(draws, slope=log.exp())
     slope = log.exp() * times ** -draws.power.mean(1, keepdim=True)  # fallen, by the law
-    return replace(
+    alike = replace(
         draws,
-        slope=slope * slope.mean() / slope.mean(0),  # all alike in the mean over draws
+        slope=slope * slope.mean() / slope.mean(0),  # in the mean over draws
         power=torch.full_like(draws.power, NEARLY_NONE),
         openness=NEARLY_NONE * draws.openness,
     )
+    equal = torch.full((1, draws.runs.own.shape[1]), draws.runs.length).double()
+    equal /= equal.shape[1]
+    return replace(alike, level=alike.level + (draws.losses(equal) - alike.losses(equal))[:, 0])
 
 
 def kept_slopes(short: LawDraws, long: LawDraws) -> float:

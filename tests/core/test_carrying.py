@@ -85,11 +85,12 @@ def test_far_from_its_length_the_best_mixture_is_what_the_targets_are_made_of(ti
 
 
 def test_far_from_its_length_a_slope_is_what_the_law_says_of_that_length() -> None:
-    """At the law's own mixture, in the mean over targets; and it stays so along its curve."""
+    """In the mean over targets; the loss itself stays that of equal weights at its own length."""
     draws = measured(40, 100)
-    long, equal = 16 * draws.runs.length, torch.full((1, 40), 1 / 40).double()
-    moved = carried(draws, long)
-    halved = moved.losses(long / 2 * equal) - moved.losses(long * equal)
+    length, equal = draws.runs.length, torch.full((1, 40), 1 / 40).double()
+    moved = carried(draws, 16 * length)
+    torch.testing.assert_close(moved.losses(length * equal), draws.losses(length * equal))
+    halved = moved.losses(length / 2 * equal) - moved.losses(length * equal)
     expected = math.log(2) * (draws.slope.log() - draws.power * math.log(16)).exp()
     assert float(halved.log().mean()) == pytest.approx(float(expected.log().mean()), abs=0.02)
 
