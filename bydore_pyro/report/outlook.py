@@ -81,8 +81,8 @@ def losses_words(outlook: Outlook) -> str | None:
     )
     if _asks_for_longer(outlook):
         words += (
-            f". The answer is for {count(outlook.asked)} tokens: the longer, the nearer it lies to "
-            "the shares that the target is made of; from four times on it has these"
+            f". The answer is for {count(outlook.asked)} tokens: the longer, the less of the "
+            "domains' laws it rests on, from four times on only on what the targets are made of"
         )
     return f"{words}."
 
