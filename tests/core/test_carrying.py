@@ -68,7 +68,7 @@ def test_slopes_settle() -> None:
 
 
 def measured(targets: int, draws: int) -> LawDraws:
-    """A law whose slopes differ fourfold, of targets that are open to each other."""
+    """A law whose slopes differ sixteenfold, of targets that are open to each other."""
     law = fit_law(*planted(targets, 4)[:2], free=False, rho=1.0).draws(draws)
     steeper = torch.logspace(-1, 1, targets, base=4).double()
     return replace(law, slope=law.slope * steeper, openness=torch.full_like(law.openness, 0.3))
