@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: `figures/` joins the site, and each command tells its options."""
+"""Hooks of mkdocs: `figures/` joins the site, beside its pages; each command tells its options."""
 
 import os
 import re
@@ -18,7 +18,7 @@ FIGURES = Path(__file__).resolve().parents[1] / "figures"
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds every picture as `figures/NAME.png`, every result as `figures/results/NAME`."""
-    results = (FIGURES / "results").rglob("*.json")
+    results = [p for p in (FIGURES / "results").rglob("*") if p.suffix in (".json", ".md")]
     for path in sorted([*FIGURES.glob("*.png"), *results]):
         name = path.relative_to(FIGURES.parent).as_posix()
         files.append(File.generated(config, name, abs_src_path=str(path)))
@@ -26,7 +26,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Puts a command's help where the page says `{{ bydore COMMAND --help-all }}`."""
+    """Puts a command's help where the page says `{{ bydore COMMAND --help-all }}`.
+
+    Links to `../figures/`, which lead there in a clone, lead to `figures/` in the site.
+    """
+    markdown = markdown.replace("](../figures/", "](figures/")
     return re.sub(r"\{\{ bydore (\w+) --help-all \}\}", lambda found: _help(found[1]), markdown)
 
 

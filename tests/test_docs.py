@@ -103,9 +103,7 @@ def check_links(page: str) -> None:
             f"{target}: pages load and link nothing from elsewhere"
         )
         name, _, anchor = target.partition("#")
-        # A hook of mkdocs puts the pictures there.
-        here = ROOT if name.startswith("figures/") else folder
-        path = here / name if name else folder / page
+        path = folder / name if name else folder / page
         assert path.is_file(), target
         if anchor and not anchor.startswith("bydore_pyro."):
             assert anchor in heading_ids(path.read_text(encoding="utf-8")), target
@@ -275,7 +273,7 @@ def test_modules_of_the_api_exist_and_hold_every_exported_name() -> None:
 )
 def test_the_site_builds_without_warnings_and_loads_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,

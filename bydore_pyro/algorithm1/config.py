@@ -12,7 +12,7 @@ GUIDE_DECAY = 0.3  # final step sizes of the guide, as a share of the initial on
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(Checked):
-    """How Algorithm 1 measures and learns. The defaults were measured; see `docs/results.md`."""
+    """How Algorithm 1 measures and learns."""
 
     signal_sequences: int = option(
         1, "Linear: sequences of each domain in the batch that measures the signals and g.", least=1

@@ -53,8 +53,8 @@ class Answer:
     Attributes:
         mixture: The weights, with intervals, within the caps of the question.
         names: The domains that `sites` are of.
-        sites: Draws by site, ``(4, D, ...)``: ``w`` to train on, ``s`` the scale; where steps are
-            shorter or text is read again, their `length` and the `composition` that they come from.
+        sites: Draws by site, ``(4, D, ...)``: ``w`` to train on; ``s`` the scale (by linear
+            evidence ``beta``); unless ``w`` is the match's, its `length` and the `composition`.
         matching: The evidence; None by linear evidence.
         posterior: Of the composition; None by linear evidence.
         tried: Trial runs, None where there were none.

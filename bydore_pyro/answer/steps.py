@@ -28,7 +28,7 @@ class TriedSteps:
 
     Attributes:
         steps: Of each proxy.
-        lengths: Shares of the match's step, in (0, 1].
+        lengths: Shares of the match's step, in [0, 1]; 0 is the law's mixture.
         mixtures: That were trained on.
         losses: On the target, nats per token.
         noise: Standard deviation of one of these losses over the proxy's seeds, nats per token.

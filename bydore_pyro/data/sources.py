@@ -235,7 +235,7 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
 
 
 def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
-    """A JSON or YAML file: domains by name, each a path, paths, or a mapping (see the README)."""
+    """A JSON or YAML file: domains by name, each a path, paths, or a mapping."""
     if rows.domain_column is not None:
         raise DataError(
             f"Expected no --domain_column beside a list of domains, found it for {path}"

@@ -11,8 +11,7 @@ MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingConfig(Checked):
-    """How long a proxy trains, when its gradients are measured, and how many trial runs follow. The
-    defaults were measured; see `docs/results.md`.
+    """How long a proxy trains, when its gradients are measured, and how many trial runs follow.
 
     Raises:
         ValueError: When an option is out of its range, or `check_sequences` is 1.

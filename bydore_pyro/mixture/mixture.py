@@ -75,7 +75,7 @@ class Mixture:
 
     Args:
         names: The domains, ``K`` different names.
-        weights: Means ``(K,)``, not negative, summing to 1.
+        weights: ``(K,)``, not negative, summing to 1.
         standard_deviation: Of the posterior ``(K,)``, or None.
         hdi: Highest-density interval of each weight, ``K`` pairs (low, high), or None.
         hdi_probability: The mass of the intervals.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-REPETITION_CONSTANT = 15.0  # R by Muennighoff et al.; up to 6 readings mixtures of ours agree
+REPETITION_CONSTANT = 15.0  # R by Muennighoff et al.; up to 7 readings mixtures of ours agree
 
 
 def effective_shares(

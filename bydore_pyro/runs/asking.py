@@ -80,8 +80,7 @@ class AskConfig(Checked):
         "mixture.",
     )
     against: str | None = option(
-        None, "With --mixture: another one, from which its losses differ by how much. Default: "
-        "the answer.",
+        None, "With --mixture: the mixture to compare its losses with. Default: the answer.",
     )  # fmt: skip
     target_tokens: Tokens | None = option(
         None, "Length in tokens of the run that the weights are for, as for bydore search.", above=0

@@ -81,7 +81,7 @@ class TrialPlan:
 
     Attributes:
         problem: Text, proxy, target and caps; finished proxies lie in its folder.
-        count: How many, at most: without a mixture of the law's three.
+        count: How many, at most; three where the law has no mixture.
         steps: Of each.
     """
 

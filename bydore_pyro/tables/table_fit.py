@@ -36,9 +36,9 @@ class RegressionConfig(Checked):
 
     regmix_regression: Choice = option(
         "auto",
-        "Regression from weights to losses. auto: with --runs the law of losses, from 12 runs on "
-        "half of it and half the Gaussian process; otherwise the process. The law needs 6 runs (4 "
-        "with --scale_up), LightGBM 40.",
+        "Regression from weights to losses. auto: with --runs the law of losses and the Gaussian "
+        "process, below 12 runs the law alone of a domain's own text; otherwise the process. The "
+        "law needs 6 runs (4 with --scale_up), LightGBM 40.",
     )
     regmix_kl: float = option(
         0.0,
