@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from common import leave, markdown, run_main
 from decisions import QUESTIONS, searched_on_all, shares_of
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from bydore_pyro.core import (
@@ -107,14 +106,6 @@ def apart(short: LawDraws, long: LawDraws, targets: Sequence[Tensor]) -> dict[st
     }
 
 
-def gain(law: LawDraws, later: LawDraws, shares: Tensor) -> float:
-    """Returns the loss by a later law on the mixture that is best by an earlier one for a target,
-    less that on the target's own shares, nats per token."""
-    best = best_mixture(law, Goal(composition=shares[None])).weights
-    losses = losses_of(later, torch.stack([best, shares])).mean(0) @ shares
-    return float(losses[0] - losses[1])
-
-
 def targets_on(names: Sequence[str]) -> list[Tensor]:
     """Returns the shares of the domains in each covered target of `decisions.QUESTIONS`."""
     found = []
@@ -124,19 +115,6 @@ def targets_on(names: Sequence[str]) -> list[Tensor]:
             continue
         found.append(torch.tensor([shares.get(one, 0.0) for one in names]).double())
     return found
-
-
-def settling(results: Mapping[str, Sequence[Mapping[str, float]]]) -> float:
-    """Returns the A of ``exp(-A |1 / L - 1 / N|)``, tokens, nearest to the correlations."""
-    pairs = [one for found in results.values() for one in found]
-    clock = np.array([1 / one["from"] - 1 / one["to"] for one in pairs])
-    kept = np.array([one["kept"] for one in pairs])
-    least = 1 / clock.max()
-
-    def off(log: float) -> float:
-        return float(np.square(np.exp(-least * np.exp(log) * clock) - kept).sum())
-
-    return float(least * np.exp(minimize_scalar(off, bounds=(-7.0, 7.0)).x))
 
 
 def table(results: Mapping[str, Sequence[Mapping[str, float]]], step: int) -> str:
@@ -154,7 +132,7 @@ def table(results: Mapping[str, Sequence[Mapping[str, float]]], step: int) -> st
             error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
             cells.append(f"{values.mean():.{digits}f} ± {error:.{digits}f}")
         rows.append([*(str(round(pair[0][end] / step)) for end in ("from", "to")), *cells])
-    return f"{markdown(header, rows)}\nSettling: {settling(results):,.0f} tokens.\n"
+    return markdown(header, rows)
 
 
 def drift(options: DriftOptions, resume: Path | None) -> None:
@@ -170,7 +148,7 @@ def drift(options: DriftOptions, resume: Path | None) -> None:
         results[str(seed)] = drift_of(path)
         cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
     found = table(results, options.batch_tokens)
-    content = {"pairs": results, "settling": settling(results)}
+    content = {"pairs": results}
     leave(folder, options, content, cost, found, None)
 
 

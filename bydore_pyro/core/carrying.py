@@ -1,25 +1,21 @@
 """The law carried to another length than it was measured at.
 
-Slopes move as training goes on, but ever less: they settle. So the logarithm of a target's slope is
-taken for an Ornstein-Uhlenbeck process about the mean ``m`` over targets, whose clock is ``1 / L``.
-From the length L to N < 4 L ::
+What decides between domains changes as training goes on: slopes change places, powers and transfer
+err. So a law is kept the less, the further it is carried. From the length ``L`` to ``N`` a share ::
 
-    log S' = m + kappa (log S - m) + sqrt(1 - kappa^2) sd eps
-    kappa = exp(-SETTLING |1 / L - 1 / N|)
+    kept = max(0, 1 - |log(N / L)| / log 4)
 
-with ``sd`` the prior's and ``eps ~ N(0, 1)``.
+is kept: of slopes' logarithms about their mean ``m`` over targets, of powers and of transfer ::
 
-From 4 L on nothing is kept: trained so long, models lose no less on the mixtures of the carried law
-than on what the match finds, and at 16 L more (`experiments/decisions.py --times`).
-There ``kappa = 0``, and each target learns from its own domain alone, as its logarithm::
+    log S' = m + kept (log S - m) + sqrt(1 - kept^2) sd eps,    g' = kept g,    o' = kept o
 
-    L_t = E_t - S'_t log(n_t / n_0),    a_tk = 0 of other domains
+with ``sd`` the prior's and ``eps ~ N(0, 1)``. All slopes fall together, as the law says of ``N``,
+and losses stay what they are on equal weights at ``L``.
 
-so the best mixture is what the targets are made of, flatter where text is read again.
-
-`experiments/drift.py` measures SETTLING: on runs of 2,560 steps, read at every halving, the
-logarithms of 13 domains' slopes at 160, 320 and 640 steps correlate 0.73, 0.87 and 0.94 with those
-at the end.
+Four times further nothing is kept: each target learns from its own domain alone, as its logarithm,
+all alike. The best mixture is then what the targets are made of, flatter where text is read again.
+There, models that were trained so long lose no less on the mixtures of the law, carried whole or
+by how its slopes settle, than on what the match finds (`experiments/decisions.py --times`).
 """
 
 from __future__ import annotations
@@ -31,21 +27,20 @@ import torch
 
 from bydore_pyro.core.law import SLOPE_SD, LawDraws
 
-__all__ = ["FAR", "SETTLING", "carried", "kept_at", "kept_slopes"]
+__all__ = ["FAR", "carried", "kept_at", "kept_slopes"]
 
-SETTLING = 1.1e5  # tokens
 FAR = 4.0  # times the law's length, from which on nothing of it is kept
-NEARLY_NONE = 1e-3  # in place of 0, of powers and of transfer: losses stay finite
+NEARLY_NONE = 1e-3  # the least that is kept of powers and of transfer: losses stay finite
 AS_MEASURED = 0.9  # of the law's length, from which on an answer is for that
 
 
 def kept_at(short: float, long: float) -> float:
-    """Returns ``kappa`` in (0, 1]: the correlation of slopes' logarithms at two lengths, tokens."""
-    return math.exp(-SETTLING * abs(1 / short - 1 / long))
+    """Returns what is kept of a law at another length, in [0, 1]; both in tokens."""
+    return max(0.0, 1 - abs(math.log(long / short)) / math.log(FAR))
 
 
 def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
-    """Returns draws whose slopes have moved to those at another length.
+    """Returns draws as they are expected at another length.
 
     The same draws where it is the law's own length, or less than a tenth shorter. Losses stay those
     of the law's own length, at equal weights.
@@ -53,41 +48,38 @@ def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
     Args:
         draws: Of the law, at the length of its longest run.
         length: Tokens of the run that is asked for, > 0.
-        seed: Of the movement.
+        seed: Of the slopes' movement.
 
     Raises:
         ValueError: When the length is not above 0.
     """
     if not 0 < length < math.inf:
         raise ValueError(f"Expected length > 0, finite, actual {length}")
-    if AS_MEASURED * draws.runs.length < length <= draws.runs.length:
+    measured = draws.runs.length
+    if AS_MEASURED * measured < length <= measured:
         return draws
-    times = length / draws.runs.length
-    far = round(times, 3) >= FAR  # lengths of runs are float32
-    kappa = 0.0 if far else kept_at(draws.runs.length, length)
+    kept = kept_at(measured, length)
     log = draws.slope.log()
     mean = log.mean(1, keepdim=True)
     generator = torch.Generator().manual_seed(seed)
     moved = torch.randn(log.shape, generator=generator).double()
-    log = mean + kappa * (log - mean) + math.sqrt(1 - kappa**2) * SLOPE_SD * moved
-    if not far:
-        return replace(draws, slope=log.exp())
-    slope = log.exp() * times ** -draws.power.mean(1, keepdim=True)  # fallen, by the law
-    alike = replace(
+    moved = (math.sqrt(1 - kept**2) * SLOPE_SD * moved).exp()
+    moved = moved * moved.mean() / moved.mean(0)  # as much for each target, in the mean over draws
+    fallen = (length / measured) ** ((kept - 1) * draws.power.mean(1, keepdim=True))
+    some = max(kept, NEARLY_NONE)
+    there = replace(
         draws,
-        slope=slope * slope.mean() / slope.mean(0),  # in the mean over draws
-        power=torch.full_like(draws.power, NEARLY_NONE),
-        openness=NEARLY_NONE * draws.openness,
+        slope=(mean + kept * (log - mean)).exp() * moved * fallen,
+        power=some * draws.power,
+        openness=some * draws.openness,
     )
-    equal = torch.full((1, draws.runs.own.shape[1]), draws.runs.length).double()
+    equal = torch.full((1, draws.runs.own.shape[1]), measured).double()
     equal /= equal.shape[1]
-    return replace(alike, level=alike.level + (draws.losses(equal) - alike.losses(equal))[:, 0])
+    return replace(there, level=there.level + (draws.losses(equal) - there.losses(equal))[:, 0])
 
 
 def kept_slopes(short: LawDraws, long: LawDraws) -> float:
     """Returns the correlation of two laws' mean logarithmic slopes over targets, in [-1, 1].
-
-    `kept_at` is that of laws of the same targets at two lengths.
 
     Raises:
         ValueError: When they are not of as many targets, three or more.

@@ -105,11 +105,8 @@ def test_none_is_worse_as_far_as_was_promised() -> None:
     assert sum(kept) >= 2
 
 
-def test_a_longer_run_moves_the_answer_towards_what_targets_are_made_of(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Slopes that differ are forgotten, and from four times on all else."""
-    monkeypatch.setattr("bydore_pyro.core.carrying.SETTLING", 3.0)  # of runs as long as 1
+def test_a_longer_run_moves_the_answer_towards_what_targets_are_made_of() -> None:
+    """The law is forgotten, from four times on wholly."""
     forecast = planted_forecast(runs=4)
     law = dataclasses.replace(
         forecast.draws,
@@ -119,7 +116,7 @@ def test_a_longer_run_moves_the_answer_towards_what_targets_are_made_of(
     forecast = dataclasses.replace(forecast, draws=law)
     off = [
         best_of(forecast, question(tokens=length)).decision.weights - MADE["one"]
-        for length in (1.0, 3.0, 4.0)
+        for length in (1.0, 2.0, 4.0)
     ]
     apart = [float(one.abs().sum()) / 2 for one in off]
     assert apart[0] > apart[1] > apart[2]
