@@ -62,6 +62,8 @@ def _cells(
     csv.field_size_limit(longest)
     rows = csv.reader(lines(), delimiter=delimiter, strict=True)
     header = next(rows, [])
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise csv.Error(f"column '{twice[0]}' stands twice in the header")
     for number, cells in enumerate(filter(None, rows), 1):
         if len(cells) == len(header):
             yield number, dict(zip(header, cells, strict=True))

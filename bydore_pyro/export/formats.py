@@ -286,16 +286,26 @@ def _for_levanter(shares: Sequence[Share], samples: Samples) -> str:
 
 def _for_regmix(shares: Sequence[Share], samples: Samples) -> str:
     """TinyLlama as RegMix trains it: `--data_yaml_file`, weights by the prefixes of files."""
+    train = dict(zip(regmix_keys(shares), (share.weight for share in shares), strict=True))
+    return _yaml({"train": train, "valid": {}}, samples)
+
+
+def regmix_keys(shares: Sequence[Share]) -> list[str]:
+    """Returns the prefixes by which RegMix's trainer finds the files of domains.
+
+    Raises:
+        DataError: When one is the beginning of another's.
+    """
     keys = [share.path or f"train_{share.name}" for share in shares]
     for key in keys:
         longer = [other for other in keys if other != key and other.startswith(key)]
         if longer:
             raise DataError(
                 f"Expected a file prefix that matches one domain, found '{key}', which also "
-                f"matches '{longer[0]}'; --prefix 'train_{{domain}}_' avoids this"
+                f"matches '{longer[0]}'; an end that no name holds, such as --prefix "
+                "'train_{domain}__', avoids this"
             )
-    train = {key: share.weight for key, share in zip(keys, shares, strict=True)}
-    return _yaml({"train": train, "valid": {}}, samples)
+    return keys
 
 
 def _for_doremi(shares: Sequence[Share], samples: Samples) -> str:

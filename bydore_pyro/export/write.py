@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha256
-from bydore_pyro.export.formats import FORMATS, ExportConfig, Share, as_stage, levanter_block
+from bydore_pyro.export.formats import (
+    FORMATS,
+    ExportConfig,
+    Share,
+    as_stage,
+    levanter_block,
+    regmix_keys,
+)
 from bydore_pyro.export.shares import (
     converted,
     document_shares,
@@ -166,6 +173,8 @@ def export(
     kept = {name: share for name, share in shares.items() if share > 0 or form.keeps_zeros}
     places = config.places(kept)
     listed = [Share(name=name, weight=w, paths=places[name]) for name, w in kept.items()]
+    if config.to == "regmix" and config.paths is None:  # files of those without weight lie there
+        regmix_keys([Share(name=name, weight=0, paths=(config.path(name),)) for name in shares])
     text = form.write(listed, config.drawn)
     if config.from_step is not None:
         text = as_stage(config.to, text, config.from_step)

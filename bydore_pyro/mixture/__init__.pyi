@@ -16,3 +16,4 @@ from .weights_files import mixture_from as mixture_from
 from .weights_files import normalised as normalised
 from .weights_files import numbers_of as numbers_of
 from .weights_files import require_finished as require_finished
+from .weights_files import require_own as require_own

@@ -90,13 +90,16 @@ def read_mixture(path: Path) -> Mixture:
         DataError: One line, with the file and what was found, when it is missing, unreadable, of
             no known kind, or names a domain twice, or when a weight is no number, negative or not
             finite, or all are zero. Our own format must sum to 1.
+        RunFolderError: When the run is not finished, or see `require_own`.
 
     Warns:
         UserWarning: When the weights did not sum to 1 and were normalised.
     """
     if path.is_dir():
         require_finished(path)
-        path = path / "mixture.json"
+        mixture = read_mixture(path / "mixture.json")
+        require_own(mixture, path)
+        return mixture
     try:
         found = _content(path)
         if not _is_ours(found):
@@ -182,6 +185,23 @@ def require_finished(folder: Path) -> None:
     )
 
 
+def require_own(mixture: Mixture, folder: Path) -> None:
+    """Refuses a run's mixture that is another than its `metrics.json` tells of.
+
+    Raises:
+        RunFolderError: When it is.
+    """
+    metrics: Any = None
+    with suppress(OSError, ValueError):
+        metrics = read_json(folder / "metrics.json")
+    told = metrics.get("mixture_sha256") if isinstance(metrics, dict) else None
+    if told and told != mixture.sha256:
+        raise RunFolderError(
+            f"Expected in {folder / 'mixture.json'} the mixture that the run's metrics.json tells "
+            "of, found another: keep weights of your own in a file of their own"
+        )
+
+
 def _content(path: Path) -> dict[str, Any]:
     """Returns what a file of names with weights holds, whatever it is written in."""
     with path.open("rb") as file:
@@ -210,10 +230,11 @@ def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
     weights: Any = found.get("train_domain_weights", found)
     if isinstance(found.get("train"), dict):
         weights = found["train"]
+        paths = weights and all("/" in n and not n.startswith(PREFIXES[0]) for n in weights)
         for prefix in PREFIXES:
             if all(name.startswith(prefix) for name in weights):
                 weights = {name.removeprefix(prefix): w for name, w in weights.items()}
-        if weights and all("/" in name for name in weights):
+        if paths:
             weights = dict(zip(names_of_paths([*weights]), weights.values(), strict=True))
     if not isinstance(weights, dict):
         raise ValueError(f"{reprlib.repr(weights)} instead of names with weights")

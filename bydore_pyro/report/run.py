@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.algorithm1 import AVERAGE_FROM
 from bydore_pyro.answer import COVERED, Outlook, agreement
-from bydore_pyro.mixture import Mixture, require_finished
+from bydore_pyro.mixture import Mixture, require_finished, require_own
 from bydore_pyro.runs import Metrics
 from bydore_pyro.utils import DataError, RunFolderError, read_as
 
@@ -110,7 +110,8 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         label: Its name, the folder's own if not given.
 
     Raises:
-        RunFolderError: When the folder holds neither weights nor the runs of several seeds.
+        RunFolderError: When the folder holds neither weights nor the runs of several seeds, or
+            other weights than its `metrics.json` tells of.
     """
     damaged: list[str] = []
 
@@ -132,6 +133,8 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         require_finished(folder)
         reason = f": {damaged[0]}" if damaged else ""
         raise RunFolderError(f"Expected a run in {folder}, found no weights in it{reason}")
+    if mixture is not None:
+        require_own(mixture, folder)
     record = RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),

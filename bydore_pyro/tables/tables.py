@@ -33,6 +33,7 @@ KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name th
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # up to here no note is made
 ALIKE = ("tokens", "steps", "tokenizer", "vocabulary", "sequence_length", "scale", "model")  # runs
+SETTINGS = ("seed", "lr", "learning_rate")  # neither weights nor losses
 MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
 # Words of names of metrics that are better when they are higher, as a rule.
 HIGHER = re.compile(
@@ -281,17 +282,17 @@ def _columns(frame: pandas.DataFrame, start: str, end: str = "\0") -> list[str]:
     return named or [
         name
         for name in frame.columns
-        if name and name not in (*KEYS, *ALIKE)
+        if name and name not in (*KEYS, *ALIKE, *SETTINGS)
         and (pandas.to_numeric(frame[name], errors="coerce").notna().any()
              or (frame[name].str.strip() == "").any())
     ]  # fmt: skip
 
 
 def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) -> list[str]:
-    """Returns the first columns of values, up to where all runs' sums are 1."""
+    """Returns the first columns of values, up to where all runs' sums are nearest to 1."""
     sums = _numbers(frame, names, path).cumsum(1)
-    close = np.abs(sums - 1).max(0) <= ROUNDING  # (columns,)
-    count = int(np.flatnonzero(close)[-1]) + 1 if close.any() else 0
+    off = np.abs(sums - 1).max(0)  # (columns,)
+    count = int(off.argmin()) + 1 if off.min() <= ROUNDING else 0
     if count in (0, len(names)):
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1, and then columns of losses, "

@@ -137,8 +137,8 @@ def read_stages(source: str, tokens: float) -> Stages:
     stages = None
     with suppress(OSError, ValueError):
         if path.is_file():  # a pipe can be read but once
-            stages = yaml_or_json(path.read_text("utf-8"))
-    if not isinstance(stages, list):
+            stages = yaml_or_json(path.read_text("utf-8"), words=True)
+    if not isinstance(stages, list) or not any(isinstance(one, dict) for one in stages or [{}]):
         return Stages.constant(mixture_from(source))
     try:
         parts = [_stage(stage, tokens, path.parent) for stage in stages]
@@ -167,5 +167,6 @@ def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
         return until, mixture_from(str(here) if here.exists() else found)
     if not isinstance(found, dict):
         raise ValueError(f"mixture: {found!r:.80} instead of a file or names with weights")
-    mixture = normalised({str(name): weight for name, weight in found.items()}, "a stage")
-    return until, dataclasses.replace(mixture, tokenizer=stage.get("tokenizer_sha256"))
+    tokenizer = stage.get("tokenizer_sha256")
+    mixture = normalised(found, "a stage")
+    return until, dataclasses.replace(mixture, tokenizer=None if tokenizer == "null" else tokenizer)

@@ -341,6 +341,7 @@ def test_numbers_and_categories_name_domains(tmp_path: Path) -> None:
 def test_rows_of_a_table_that_are_no_rows_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for content, message in (
+        (b"text,text\n1,a\n", "breaks at its beginning: .*a.csv: column 'text' stands twice"),
         (b"id,text\n1,a\n2,b,c\n", "Expected 2 cells, as in the header, found 3, .*a.csv, row 2"),
         (b"id,body\n1,a\n", "Expected a column 'text', found id, body, .*a.csv, row 1"),
         (b'id,text\n1,"a\n', "one that breaks at its beginning: .*a.csv: unexpected end of data"),

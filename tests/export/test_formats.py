@@ -20,6 +20,7 @@ from bydore_pyro.export.formats import (
     Share,
     as_stage,
     levanter_block,
+    regmix_keys,
 )
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
@@ -164,6 +165,15 @@ def test_regmix_tells_domains_apart_by_prefix() -> None:
         "train_law-",
         "train_law_books-",
     ]
+
+
+def test_regmix_tells_them_apart_from_files_of_domains_without_weight() -> None:
+    mixture = Mixture(names=("law", "law_hq", "web"), weights=(0.6, 0.0, 0.4))
+    with pytest.raises(DataError, match="'train_law', which also matches 'train_law_hq'"):
+        export(mixture, ExportConfig(to="regmix"))
+    apart = export(mixture, ExportConfig(to="regmix", prefix="train_{domain}__"))
+    assert [*yaml.safe_load(apart.text)["train"]] == ["train_law__", "train_web__"]
+    assert regmix_keys([Share(name="web", weight=1.0)]) == ["train_web"]
 
 
 def test_doremi_comes_back_sorted(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from bydore_pyro.mixture.weights_files import (
     numbers_of,
     read_mixture,
     require_finished,
+    require_own,
 )
 from bydore_pyro.utils.errors import DataError, RunFolderError
 
@@ -209,6 +210,16 @@ def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> Non
     mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5), standard_deviation=(0.1, 0.1))
     (tmp_path / "run" / "mixture.json").write_text(mixture.to_json())
     assert mixture_from(str(tmp_path / "run")) == mixture
+    told = {"mixture_sha256": mixture.sha256}
+    (tmp_path / "run" / "metrics.json").write_text(json.dumps(told))
+    assert read_mixture(tmp_path / "run") == mixture
+    other = Mixture(names=("a", "b"), weights=(0.4, 0.6))
+    (tmp_path / "run" / "mixture.json").write_text(other.to_json())
+    with pytest.raises(RunFolderError, match=r"metrics\.json tells of, found another"):
+        read_mixture(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="found another"):
+        require_own(other, tmp_path / "run")
+    assert read_mixture(tmp_path / "run" / "mixture.json") == other, "a file is what it is"
 
 
 def test_a_run_that_was_stopped_has_no_weights(tmp_path: Path) -> None:
@@ -243,6 +254,7 @@ def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
     [
         ("train: {train_the_pile_a: 0.5, train_b: 0.5}", ("the_pile_a", "b")),
         ("train: {train_a: 0.5, b: 0.5}", ("train_a", "b")),
+        ("train: {train_web/law: 0.5, train_web/code: 0.5}", ("web/law", "web/code")),
         ("train_a: 1", ("train_a",)),  # outside of RegMix's section nothing is taken off
         ("{train: 0.5, b: 0.5}", ("train", "b")),  # a domain of that name is no section
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.weights_files import mixture_from
 from bydore_pyro.training.stages import Stages, read_stages
 from bydore_pyro.utils.errors import DataError
 
@@ -55,6 +56,16 @@ def test_lists_of_stages(tmp_path: Path) -> None:
     stages = [{"until": 2_000_000, "mixture": FIRST.as_dict()}]
     by_number = json.dumps([*stages, {"until": 1, "mixture": "published:regmix"}])
     assert read_stages(write(tmp_path / "c.json", by_number), 1e7).ends == (0.2, 1.0)
+
+
+def test_names_and_numbers_are_those_that_a_single_mixture_would_have(tmp_path: Path) -> None:
+    text = "- {until: 0.2, mixture: {no: 0.5, 010: 0.5}}\n"
+    text += "- {mixture: {yes: 1}, tokenizer_sha256: null}\n"
+    first, last = read_stages(write(tmp_path / "a.yaml", text), 1e9).mixtures
+    assert first.as_dict() == {"no": 0.5, "010": 0.5}
+    assert last == Mixture(names=("yes",), weights=(1.0,))
+    nemo = write(tmp_path / "blend.json", '["0.6", "/d/law", "0.4", "/d/web"]')
+    assert read_stages(nemo, 1e9) == Stages.constant(mixture_from(nemo))
 
 
 @pytest.mark.parametrize(
