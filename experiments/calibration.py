@@ -159,7 +159,7 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
                 found = iter(sampled(sketch, sides, step, options.run.cluster))
                 checkpoints.append(
                     {
-                        side: {name: next(found)[0] for name in of_side}
+                        side: {name: next(found) for name in of_side}
                         for side, of_side in text.items()
                     }
                 )

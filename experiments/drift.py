@@ -27,7 +27,6 @@ from bydore_pyro.core import (
     best_mixture,
     carried,
     fit_law,
-    kept_slopes,
     losses_of,
 )
 from bydore_pyro.proxy import Cost
@@ -82,7 +81,8 @@ def apart(short: LawDraws, long: LawDraws, targets: Sequence[Tensor]) -> dict[st
     law's answers, carried, of nothing but the composition and of the later law's own answers, less
     that on the targets' own shares, nats per token.
     """
-    moved = (long.slope.log() - short.slope.log()).mean(0)
+    slopes = torch.stack([law.slope.log().mean(0) for law in (short, long)])
+    moved = slopes[1] - slopes[0]
     laws = {
         "answer": carried(short, long.runs.length),
         "composition": dataclasses.replace(
@@ -99,7 +99,7 @@ def apart(short: LawDraws, long: LawDraws, targets: Sequence[Tensor]) -> dict[st
         ]
         gains[name] = float(np.mean([float(one[0] - one[1]) for one in both]))
     return {
-        "kept": kept_slopes(short, long),
+        "kept": float(torch.corrcoef(slopes)[0, 1]),
         "spread": float(moved.std()),
         "change": float(moved.mean()),
         **gains,

@@ -1,6 +1,5 @@
 from .carrying import carried as carried
 from .carrying import kept_at as kept_at
-from .carrying import kept_slopes as kept_slopes
 from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .distribution import GammaDirichlet as GammaDirichlet

@@ -27,7 +27,7 @@ import torch
 
 from bydore_pyro.core.law import SLOPE_SD, LawDraws
 
-__all__ = ["FAR", "carried", "kept_at", "kept_slopes"]
+__all__ = ["FAR", "carried", "kept_at"]
 
 FAR = 4.0  # times the law's length, from which on nothing of it is kept
 NEARLY_NONE = 1e-3  # the least that is kept of powers and of transfer: losses stay finite
@@ -76,18 +76,3 @@ def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
     equal = torch.full((1, draws.runs.own.shape[1]), measured).double()
     equal /= equal.shape[1]
     return replace(there, level=there.level + (draws.losses(equal) - there.losses(equal))[:, 0])
-
-
-def kept_slopes(short: LawDraws, long: LawDraws) -> float:
-    """Returns the correlation of two laws' mean logarithmic slopes over targets, in [-1, 1].
-
-    Raises:
-        ValueError: When they are not of as many targets, three or more.
-    """
-    means = [draws.slope.log().mean(0) for draws in (short, long)]
-    if len(means[0]) != len(means[1]) or len(means[0]) < 3:
-        raise ValueError(
-            "Expected two laws of the same targets, three or more, actual "
-            f"{len(means[0])} and {len(means[1])}"
-        )
-    return float(torch.corrcoef(torch.stack(means))[0, 1])

@@ -71,7 +71,6 @@ class LiveRound:
         moved: Whether the weights moved.
         unexplained: Share of the target's gradient that no mixture explains.
         validation_loss: Nats per token.
-        losses: Of the domains, nats per token.
         draws: Of the posterior ``(4, D, K)``, float32.
     """
 
@@ -84,7 +83,6 @@ class LiveRound:
     moved: bool
     unexplained: float
     validation_loss: float
-    losses: np.ndarray
     draws: np.ndarray
 
     def __post_init__(self) -> None:
@@ -242,7 +240,6 @@ class LiveMixture:
                 moved=moved,
                 unexplained=found.unexplained,
                 validation_loss=target.loss,
-                losses=measured.losses.numpy(),
                 draws=draws[:, ::KEPT].astype(np.float32),
             )
         )

@@ -34,7 +34,6 @@ class Measurement:
         step: Steps of the model before it.
         parameters: Of the model, by name; as `measure` returns them they share its memory.
         samples: A sample of each domain, by name, as float16 keeps it.
-        losses: Of these samples ``(K,)``, nats per token; NaN where a sample was known.
         held_out: Losses on held-out text by domain (`read_losses`), nats per token; empty where
             nothing was read.
         hashes: Of the domains' text, by name; empty before it is kept.
@@ -45,7 +44,6 @@ class Measurement:
     step: int
     parameters: Mapping[str, Tensor]
     samples: Mapping[str, Sample]
-    losses: Tensor
     held_out: Mapping[str, float] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     sha256: str = ""
@@ -97,7 +95,7 @@ def measure(
         NonFiniteError: See `sample_of`.
     """
     kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
-    found = {name: (sample, float("nan")) for name, sample in (known or {}).items()}
+    found = dict(known or {})
     anew = [name for name in domains.names if name not in found]
     pieces = [(name, *domains.measure_batch(name, min(most, kept[name]))) for name in anew]
     found |= dict(zip(anew, sampled(sketch, pieces, step, cluster), strict=True))
@@ -105,8 +103,7 @@ def measure(
     return Measurement(
         step=step,
         parameters=theta,
-        samples={name: found[name][0] for name in domains.names},
-        losses=torch.tensor([found[name][1] for name in domains.names]),
+        samples={name: found[name] for name in domains.names},
     )
 
 
@@ -131,9 +128,9 @@ def sampled(
     pieces: Sequence[tuple[str, Tensor, np.ndarray]],
     step: int,
     cluster: str | None = None,
-) -> list[tuple[Sample, float]]:
-    """Measures several names, each with sequences ``(n, T)`` of documents ``(n,)``: returns samples
-    and mean losses, nats per token; as `sample_of`, on a cluster as for `measure`."""
+) -> list[Sample]:
+    """Measures several names, each with sequences ``(n, T)`` of documents ``(n,)``; as `sample_of`,
+    on a cluster as for `measure`."""
     on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
     one = partial(_piece, _counting_anew(sketch), step)
     sizes = [len(batch) for _, batch, _ in pieces]
@@ -142,7 +139,7 @@ def sampled(
     measured = [found[number] for number in range(len(pieces))]
     for *_, spent in measured:
         sketch.model.cost.add(spent)
-    return [(thawed(*frozen(Sample(z, at))), loss) for z, at, loss, _ in measured]
+    return [thawed(*frozen(Sample(z, at))) for z, at, _ in measured]
 
 
 def _piece(
@@ -150,13 +147,12 @@ def _piece(
     step: int,
     piece: tuple[str, Tensor, np.ndarray],
     done: Callable[[int], object],
-) -> tuple[Tensor, Tensor, float, dict[str, Any]]:
-    """A domain's gradients, their documents, mean loss, and what they cost."""
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """A domain's gradients, their documents, and what they cost."""
     name, batch, documents = piece
     own = _counting_anew(sketch)
-    sample, losses = sample_of(own, batch, documents, step, name, done)
-    mean = float(losses.mean())
-    return sample.gradients, sample.documents, mean, own.model.cost.report()["parts"]
+    sample, _ = sample_of(own, batch, documents, step, name, done)
+    return sample.gradients, sample.documents, own.model.cost.report()["parts"]
 
 
 def _counting_anew(sketch: GradientSketch | ShardedSketch) -> GradientSketch | ShardedSketch:
@@ -199,7 +195,6 @@ def _write(path: Path, measurement: Measurement, belongs: Mapping[str, Any]) -> 
     tree = {
         "step": measurement.step,
         "parameters": dict(measurement.parameters),
-        "losses": measurement.losses,
         "held_out": dict(measurement.held_out),
         "largest": list(largest),
         "sketches": list(sketches),
@@ -240,7 +235,6 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
                 step=tree["step"],
                 parameters=tree["parameters"],
                 samples=dict(zip(header["domains"], samples, strict=True)),
-                losses=torch.as_tensor(tree["losses"]),
                 held_out=tree["held_out"],
                 hashes=header["domains"],
                 sha256=file_sha256(path / TREE),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from planted_laws import planted
 
-from bydore_pyro.core.carrying import FAR, carried, kept_at, kept_slopes
+from bydore_pyro.core.carrying import FAR, carried, kept_at
 from bydore_pyro.core.decision import best_mixture
 from bydore_pyro.core.goal import Goal
 from bydore_pyro.core.laplace import fit_law
@@ -47,18 +47,6 @@ def test_the_spread_stays_and_the_correlation_falls(ratio: float, kept: float) -
     assert float(off[1].std(1).mean()) == pytest.approx(SLOPE_SD, rel=0.02)
     both = torch.corrcoef(torch.stack([one.flatten() for one in off]))
     assert float(both[0, 1]) == pytest.approx(kept, abs=0.02)
-
-
-def test_kept_slopes_is_what_the_laws_share() -> None:
-    """Slopes' logarithms of which a half is another's."""
-    short, other = stationary(2000, 1), torch.randn(1, 2000, generator=torch.Generator()).double()
-    log = 0.5 * short.slope.log() + math.sqrt(0.75) * SLOPE_SD * other
-    assert kept_slopes(short, replace(short, slope=log.exp())) == pytest.approx(0.5, abs=0.04)
-    assert kept_slopes(short, short) == pytest.approx(1)
-    with pytest.raises(ValueError, match="three or more, actual 2000 and 3"):
-        kept_slopes(short, stationary(3, 1))
-    with pytest.raises(ValueError, match="three or more, actual 2 and 2"):
-        kept_slopes(stationary(2, 1), stationary(2, 1))
 
 
 def measured(targets: int, draws: int) -> LawDraws:

@@ -230,7 +230,7 @@ def test_what_is_handed_out_is_read_only(measured: LiveMixture) -> None:
     arrays += [
         value for value in vars(measured.rounds[0]).values() if isinstance(value, np.ndarray)
     ]
-    assert len(arrays) == 10
+    assert len(arrays) == 9
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 9

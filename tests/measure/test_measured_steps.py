@@ -73,7 +73,6 @@ def test_one_that_goes_on_measures_the_same_bits(tmp_path: Path, stop: int) -> N
     found += [one.measured for one in steps_of(resumed) if one.measured is not None]
     for one, other in zip(expected, found, strict=True):
         assert one.step == other.step
-        assert torch.equal(one.losses, other.losses)
         for name in "abcd":
             assert torch.equal(one.samples[name].gradients, other.samples[name].gradients)
             assert torch.equal(one.samples[name].documents, other.samples[name].documents)
