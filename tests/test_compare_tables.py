@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,17 +117,29 @@ def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: Tok
     assert posed(options, corpus, plain)[0].run.target_tokens is None
 
 
-def test_the_tables_that_the_docs_show_are_those_of_the_results() -> None:
-    path = Path(__file__).parents[1] / "figures" / "results" / "compare.json"
+RESULTS = Path(__file__).parents[1] / "figures" / "results"
+
+
+@pytest.mark.parametrize("name", ["compare", "compare-dense", "compare-web"])
+def test_the_tables_that_the_docs_show_are_those_of_the_results(name: str) -> None:
+    path = RESULTS / f"{name}.json"
     targets = json.loads(path.read_text(encoding="utf-8"))["targets"]
     parts = [tables.target_table(name, result) for name, result in targets.items()]
     parts.append(tables.standings_table(targets, tables.standings(targets)))
     assert path.with_suffix(".md").read_text(encoding="utf-8") == "\n".join(parts)
 
 
-def test_the_readme_counts_what_the_file_holds() -> None:
-    root = Path(__file__).parents[1]
-    found = json.loads((root / "figures/results/compare.json").read_text(encoding="utf-8"))
-    count = tables.standings(found["targets"])["count"]
-    told = "wins {win} times, ties {tie} and loses {loss} against".format(**count)
-    assert told in " ".join((root / "README.md").read_text(encoding="utf-8").split())
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (("compare", "compare-dense"), "wins {win} times, ties {tie} and loses {loss} against"),
+        (("compare-web",), "wins {win} times, ties {tie} and loses {loss} there"),
+    ],
+)
+def test_the_readme_counts_what_the_files_hold(files: tuple[str, ...], told: str) -> None:
+    targets: dict[str, Any] = {}
+    for name in files:
+        targets |= json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["targets"]
+    count = tables.standings(targets)["count"]
+    page = (RESULTS.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert told.format(**count) in " ".join(page.split())
