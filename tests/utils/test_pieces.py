@@ -242,7 +242,6 @@ def test_the_bytes_are_the_same_whatever_dies(
     )
     assert (tmp_path / "measured").exists()
     assert again == tokens
-    assert torch.equal(turn.losses, found.losses)
     for one, other in zip(turn.samples.values(), found.samples.values(), strict=True):
         assert torch.equal(one.gradients, other.gradients)
         assert torch.equal(one.documents, other.documents)
