@@ -14,8 +14,8 @@ and losses stay what they are on equal weights at ``L``.
 
 Four times further nothing is kept: each target learns from its own domain alone, as its logarithm,
 all alike. The best mixture is then what the targets are made of, flatter where text is read again.
-There, models that were trained so long lose no less on the mixtures of the law, carried whole or
-by how its slopes settle, than on what the match finds (`experiments/decisions.py --times`).
+There, models that were trained so long lose no less on the mixtures of a law whose slopes move as
+they settle than on what the match finds (`experiments/decisions.py --times`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AS_MEASURED = 0.9  # of the law's length, from which on an answer is for that
 
 
 def kept_at(short: float, long: float) -> float:
-    """Returns what is kept of a law at another length, in [0, 1]; both in tokens."""
+    """Returns what is kept of a law at another length, in [0, 1]; both in one unit."""
     return max(0.0, 1 - abs(math.log(long / short)) / math.log(FAR))
 
 
