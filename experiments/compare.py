@@ -32,15 +32,14 @@ from bydore_pyro.utils import Checked, RunFolder, option, plain, tell
 ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
 are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same
 validation), mixtures in known shares (planted: three domains, dense: four), all domains equally,
-three domains that are scarce in training, three targets whose own domain is withheld from training,
-three such domains at once, and the text of benchmark questions. With your own text in --data, a
-target is a withheld domain: --targets withheld:NAME. All methods have the same text, proxy,
-batches, seed and FLOP budget (--budget plain trainings of the proxy). Methods share finished
-proxies where they can; the cost counts for each."""
+three domains that are scarce in training, three that are withheld from training, a domain that is
+(withheld:NAME, also of your own text in --data), and the text of benchmark questions. All methods
+have the same text, proxy, batches, seed and FLOP budget (--budget plain trainings of the proxy).
+Methods share finished proxies where they can; the cost counts for each."""
 
 COMPARED = (*METHODS, LINEAR, MATCH)
 # One that its own domain answers and one that none does: about 90 minutes of one core.
-DEFAULT_TARGETS = ("planted", "no_docstrings")
+DEFAULT_TARGETS = ("planted", "withheld:docstrings")
 
 
 @dataclass(frozen=True, kw_only=True)

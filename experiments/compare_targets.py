@@ -49,9 +49,6 @@ TARGETS: dict[str, Target] = {
     "dense": Target(validation={"python": 0.3, "text": 0.25, "json": 0.25, "c_source": 0.2}),
     "all": Target(validation={}),
     "scarce": Target(validation={"readmes": 1.0, "json": 1.0, "licences": 1.0}, scarce=150),
-    "no_docstrings": Target(validation={"docstrings": 1.0}, withheld=True),
-    "no_readmes": Target(validation={"readmes": 1.0}, withheld=True),
-    "no_tests": Target(validation={"python_tests": 1.0}, withheld=True),
     "several": Target(validation={"docstrings": 1.0, "readmes": 1.0, "json": 1.0}, withheld=True),
     "questions": Target(validation={"questions": 1.0}, file=QUESTIONS),
 }

@@ -19,9 +19,6 @@ TITLES = {
     "dense": "dense: four domains",
     "all": "all domains equally",
     "scarce": "three scarce domains",
-    "no_docstrings": "docstrings, none to train on",
-    "no_readmes": "READMEs, none to train on",
-    "no_tests": "Python tests, none to train on",
     "several": "mean of three, none to train on",
     "questions": "questions, none to train on",
 }
