@@ -71,7 +71,8 @@ class LiveConfig(Checked):
     """What is compared."""
 
     targets: list[str] = option(
-        ["planted", "withheld:docstrings"], f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN."
+        ["planted", "withheld:docstrings"],
+        f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN.",
     )
     models: list[str] = option(
         list(MODELS),

@@ -48,7 +48,8 @@ EXPERIMENTS = {  # the longest first
     "calibration": [],
 }
 FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
-PLACES = {"live": "live/environment", "decisions": "decisions/environment"}  # of results, where it is not the experiment's name
+# Of results, where it is not the experiment's name.
+PLACES = {"live": "live/environment", "decisions": "decisions/environment"}
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "planted_mixtures", "interval_coverage",
            "comparison", "live_mixtures")  # fmt: skip

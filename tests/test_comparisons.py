@@ -121,9 +121,10 @@ def test_live_in_smoke_size(
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4",
              "--beginning", "0.25")  # fmt: skip
-    given = ("--targets", "withheld:docstrings", "--data", str(text), "--validation_fraction", "0.3")
+    target = "withheld:docstrings"
+    given = ("--targets", target, "--data", str(text), "--validation_fraction", "0.3")
     given = (*given, "--law_unexplained", "1")
-    models = smoke("live", *given, *small)["targets"]["withheld:docstrings"]["models"]
+    models = smoke("live", *given, *small)["targets"][target]["models"]
     assert len(models) == 2
     for one in models:
         for label in ("live", "law"):
