@@ -4,13 +4,12 @@
 |---|---|
 | JSON with our `format` | `Mixture.from_json`, with its uncertainty and its hashes |
 | YAML or JSON with a mapping `train` | RegMix; `train_the_pile_arxiv` becomes `arxiv` |
-| JSON with `train_domain_weights` | DoReMi; its `eval_domain_weights` are passed over |
+| JSON with `train_domain_weights` | DoReMi, whose `Pile-CC` becomes `pile_cc` |
 | JSON or YAML of names and numbers | as they are |
 | CSV with the columns `domain` and `weight` | as they are; other columns are passed over |
 | a trainer's own file | see `bydore_pyro.mixture.trainers_files` |
 
-Where all names are those of the Pile's public copies (`Pile-CC`), they become its short names
-(`pile_cc`). No file can run code: YAML is read as text, without tags.
+No file can run code: YAML is read as text, without tags.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
-from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN, pile_weights
+from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
 from bydore_pyro.mixture.trainers_files import (
     blend_of,
     module_weights,
@@ -158,8 +157,6 @@ def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
             f"{place}: the weights sum to {total:.6g}; they were normalised", stacklevel=3
         )
         numbers = {name: weight / total for name, weight in numbers.items()}
-    if {*numbers} <= {*PILE_DOMAINS, *PILE_WITHDRAWN}:
-        numbers = {PILE_DOMAINS.get(name, name): weight for name, weight in numbers.items()}
     return Mixture(names=tuple(numbers), weights=tuple(numbers.values()))
 
 
@@ -228,6 +225,8 @@ def _is_ours(found: Mapping[str, Any]) -> bool:
 def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the weights in a file's content, by name."""
     weights: Any = found.get("train_domain_weights", found)
+    if weights is not found and isinstance(weights, dict):  # names of the Pile's public copies
+        weights = {PILE_DOMAINS.get(name, name): weight for name, weight in weights.items()}
     if isinstance(found.get("train"), dict):
         weights = found["train"]
         paths = weights and all("/" in n and not n.startswith(PREFIXES[0]) for n in weights)

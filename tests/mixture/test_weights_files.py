@@ -58,7 +58,6 @@ KINDS = {
     "yaml in one line": "{arxiv: .25, pile_cc: 0.75}",
     "csv": "domain,weight\narxiv,0.25\npile_cc,0.75\n",
     "csv of more": '\nsd, Weight ,"Domain"\r\n\r\n9,0.25,arxiv\r\n,0.75, pile_cc \r\n',
-    "csv of public names": "domain,weight\nArXiv,0.25\nPile-CC,0.75\n",
 }
 
 
@@ -78,14 +77,13 @@ def test_ours_keeps_everything(tmp_path: Path) -> None:
     assert read_mixture(path) == mixture_from(str(path)) == OURS
 
 
-def test_public_names_are_taken_for_the_piles_only_together(tmp_path: Path) -> None:
-    both = read_mixture(write(tmp_path, '{"ArXiv": 0.5, "cats": 0.5}'))
-    assert both.names == ("ArXiv", "cats")
-    # DoReMi's 22 domains: those that were withdrawn keep their names, and data without them
-    # refuses them by these.
-    with_books = read_mixture(write(tmp_path, '{"Gutenberg (PG-19)": 0.5, "Books3": 0.5}'))
+def test_doremis_names_are_the_piles_and_others_stay(tmp_path: Path) -> None:
+    own = read_mixture(write(tmp_path, '{"ArXiv": 0.5, "Github": 0.5}'))
+    assert own.names == ("ArXiv", "Github"), "a store of one's own may have these names"
+    doremi = '{"train_domain_weights": {"Gutenberg (PG-19)": 0.5, "Books3": 0.5}}'
+    with_books = read_mixture(write(tmp_path, doremi))
     assert with_books.names == ("gutenberg_pg_19", "Books3")
-    with pytest.raises(DataError, match="found 'Books3' in w"):
+    with pytest.raises(DataError, match="found 'Books3' in w"):  # a domain that was withdrawn
         with_books.check([*PILE_DOMAINS.values()], "t", "w")
 
 
