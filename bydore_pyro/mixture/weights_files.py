@@ -37,6 +37,7 @@ from bydore_pyro.mixture.trainers_files import (
 from bydore_pyro.utils import (
     DataError,
     RunFolderError,
+    expecting,
     one_line,
     read_json,
     resume_command,
@@ -100,12 +101,10 @@ def read_mixture(path: Path) -> Mixture:
         mixture = read_mixture(path / "mixture.json")
         require_own(mixture, path)
         return mixture
-    try:
+    with expecting(f"Expected a mixture file, found {path}:", OSError, ValueError):
         found = _content(path)
         if not _is_ours(found):
             return normalised(_weights(found), str(path))
-    except (OSError, ValueError) as error:
-        raise DataError(f"Expected a mixture file, found {path}: {one_line(error)}") from error
     return Mixture.from_content(found, path)
 
 
@@ -119,16 +118,12 @@ def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
     Raises:
         DataError: As `read_mixture`, and where they are weights of our own format.
     """
-    try:
+    with expecting(f"Expected numbers of domains in {path}, found:", OSError, ValueError):
         found = _content(path)
         found = found.get(key, found) if key else found
         if not found or _is_ours(found):
             raise ValueError("a mixture, or nothing")
         return {name: _number(name, value) for name, value in _weights(found).items()}
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"Expected numbers of domains in {path}, found: {one_line(error)}"
-        ) from error
 
 
 def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
