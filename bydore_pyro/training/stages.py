@@ -161,7 +161,7 @@ def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
         until = float(until) if until <= 1 else until / tokens
     if isinstance(found, str):
         here = folder / found
-        return until, mixture_from(str(here) if here.exists() else found)
+        return until, mixture_from(here if here.exists() else found)
     if not isinstance(found, dict):
         raise ValueError(f"mixture: {found!r:.80} instead of a file or names with weights")
     tokenizer = stage.get("tokenizer_sha256")
