@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.utils import DataError, expecting
+from bydore_pyro.utils import DataError, one_line
 
 FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
@@ -37,7 +37,7 @@ def read_index(folder: Path) -> dict[str, Any]:
         if building_place(folder).is_dir():
             found = "one that is not finished: the same bydore prepare continues it"
         raise DataError(f"Expected the index of a token store in {folder}, found {found}")
-    with expecting(f"Expected the index of a token store, found {path}:"):
+    try:
         index = json.loads(path.read_text(encoding="utf-8"))
         if index["format"] != FORMAT:
             message = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
@@ -46,6 +46,11 @@ def read_index(folder: Path) -> dict[str, Any]:
         found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
         found_tokenizer = tokenizer_sha256(folder / "tokenizer")
         _require_kinds(index)
+    except DataError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise DataError(f"Expected the index of a token store, found {path}: {reason}") from None
     if found != of_index:
         raise DataError(f"Expected {path} to match the hash in it, found another")
     if found_tokenizer != of_tokenizer:
