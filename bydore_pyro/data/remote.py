@@ -42,8 +42,11 @@ def path_of(place: str) -> Path:
 
 
 def readable_place(place: str) -> AbstractContextManager[None]:
-    """Turns errors of reading a remote place in the block, such as missing credentials, into one
-    line, as `bydore_pyro.utils.expecting` does."""
+    """Turns a file system's errors in the block, such as missing credentials, into one line.
+
+    Raises:
+        DataError: Instead of an error that is not ours, where the place is remote.
+    """
     return expecting(f"Expected to read {place}, found") if is_remote(place) else nullcontext()
 
 
