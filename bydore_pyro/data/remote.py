@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.utils import DataError, content_hash, one_line
+from bydore_pyro.utils import DataError, content_hash, expecting, one_line
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs"}  # of this package, by what addresses begin with
 # File systems' names for what changes with the content of a file; all call the size alike.
@@ -41,22 +41,13 @@ def path_of(place: str) -> Path:
     return path.resolve()  # a store of objects does not know '..'
 
 
-@contextmanager
-def readable_place(place: str) -> Iterator[None]:
+def readable_place(place: str) -> AbstractContextManager[None]:
     """Turns a file system's errors in the block, such as missing credentials, into one line.
 
     Raises:
-        DataError: Instead of an error that is not ours.
+        DataError: Instead of an error that is not ours, where the place is remote.
     """
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:  # of many libraries
-        if not is_remote(place):
-            raise
-        reason = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected to read {place}, found {reason}") from None
+    return expecting(f"Expected to read {place}, found") if is_remote(place) else nullcontext()
 
 
 def opened(path: Path, ahead: int = 0) -> Any:

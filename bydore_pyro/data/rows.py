@@ -19,7 +19,7 @@ from bydore_pyro.data.names import check_name
 from bydore_pyro.data.packed import unpacked
 from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
-from bydore_pyro.utils import DataError, one_line, option, plain_json, require_fields
+from bydore_pyro.utils import DataError, expecting, one_line, option, plain_json, require_fields
 
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
@@ -110,13 +110,9 @@ def read_hub(
     """
     import datasets
 
-    try:
+    told = f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be"
+    with expecting(f"{told} opened:"):
         stream = datasets.load_dataset(name, subset, split=split, streaming=True)
-    except Exception as error:  # of many libraries
-        raise DataError(
-            f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be "
-            f"opened: {one_line(error)}"
-        ) from None
     yield from _usable(enumerate(stream, start=1), f"hub:{name}", "row", config)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.utils import Checked, DataError, Tasks, join_cluster, one_line, option, read_json
+from bydore_pyro.utils import Checked, DataError, Tasks, expecting, join_cluster, option, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -87,12 +87,8 @@ def save_tokenizer(name: str, folder: Path) -> None:
     """
     from transformers import AutoTokenizer
 
-    try:
+    with expecting(f"Expected a tokenizer's folder or hub name, found '{name}':"):
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # transformers raises whatever it met
-        raise DataError(
-            f"Expected a tokenizer's folder or hub name, found '{name}': {one_line(error)}"
-        ) from None
     if not tokenizer.is_fast:
         raise DataError(f"Expected a tokenizer with a {FILE}, found '{name}' without")
     if tokenizer.eos_token is None and END_OF_TEXT in tokenizer.get_vocab():  # that of a run
@@ -112,15 +108,13 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
     """
     from tokenizers import Tokenizer
 
-    try:
+    with expecting(f"Expected a tokenizer in {folder}, found:"):
         tokenizer = Tokenizer.from_file(str(folder / FILE))
         config = read_json(folder / "tokenizer_config.json")
         end = config["eos_token"]
         token = tokenizer.token_to_id(end if isinstance(end, str) else end["content"])
         if token is None:
             raise ValueError(f"no token {end}")
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise DataError(f"Expected a tokenizer in {folder}, found: {error}") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
@@ -154,13 +148,11 @@ def other_token(folder: Path, other: Path) -> str | None:
     """
     from tokenizers import Tokenizer
 
-    try:
+    with expecting(f"Expected tokenizers in {folder} and {other}, found:"):
         own, known = (
             Tokenizer.from_file(str(place / FILE)).get_vocab(with_added_tokens=True)
             for place in (folder, other)
         )
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise DataError(f"Expected tokenizers in {folder} and {other}, found: {error}") from None
     return next((token for token, number in own.items() if known.get(token) != number), None)
 
 

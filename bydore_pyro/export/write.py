@@ -25,7 +25,7 @@ from bydore_pyro.export.shares import (
     tokens_per_document,
 )
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError, listed, read_json
+from bydore_pyro.utils import DataError, RunFolderError, expecting, listed, read_json
 
 DIGITS = 6  # of the weights
 FEW = 10  # names in a note
@@ -94,11 +94,9 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / "manifest.json"
     if not path.is_file():
         return None
-    try:
+    with expecting(f"Expected a run's manifest, found {path}:", as_error=RunFolderError):
         content = read_json(path)
         return {key: content[key] for key in ("domains", "tokenizer_sha256")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"Expected a run's manifest, found {path}: {error}") from None
 
 
 def _carried(

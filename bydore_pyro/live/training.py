@@ -19,7 +19,7 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
 from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, spent
 from bydore_pyro.training import MEASURING, TargetConfig
-from bydore_pyro.utils import DataError, RunFolder, plain, read_tree, tell, write_tree
+from bydore_pyro.utils import DataError, RunFolder, expecting, plain, read_tree, tell, write_tree
 
 FOLDER = "live"  # in a checkpoint
 BEGINNING = 8  # the first round is after this part of the run, a quarter and a half follow
@@ -205,10 +205,8 @@ class LiveTraining:
         Raises:
             DataError: When it is damaged.
         """
-        try:
+        with expecting(f"Expected a live mixture in {checkpoint}:", ValueError):
             self.mixture.restore(read_tree(checkpoint / FOLDER)[1])
-        except ValueError as error:
-            raise DataError(f"Expected a live mixture in {checkpoint}: {error}") from None
 
 
 def sequences_of_round(budget: float, num_domains: int) -> tuple[int, int]:

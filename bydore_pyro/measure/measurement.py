@@ -20,7 +20,15 @@ from torch import Tensor
 from bydore_pyro.core import Sample
 from bydore_pyro.data import Domains, file_sha256
 from bydore_pyro.proxy import GradientSketch, MeasuredModel, ShardedSketch, check_finite
-from bydore_pyro.utils import TREE, DataError, appearing_folder, read_tree, run_pieces, write_tree
+from bydore_pyro.utils import (
+    TREE,
+    DataError,
+    appearing_folder,
+    expecting,
+    read_tree,
+    run_pieces,
+    write_tree,
+)
 
 FORMAT = "bydore_pyro.measurement/3"
 DELAY = 2.0  # seconds; a round that is over by then shows no bar of its own
@@ -217,10 +225,8 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
     """
     found: list[Measurement] = []
     while (path := folder / f"measured-{len(found) + 1}").is_dir():
-        try:
+        with expecting(f"Expected a measurement in {path}:"):
             header, tree = read_tree(path)
-        except ValueError as error:
-            raise DataError(f"Expected a measurement in {path}: {error}") from None
         for name, value in {"format": FORMAT, **belongs}.items():
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")

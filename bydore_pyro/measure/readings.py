@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.utils import DataError, Number, content_hash, plain_json, read_as, with_hash
+from bydore_pyro.utils import Number, content_hash, expecting, plain_json, read_as, with_hash
 
 READ = 64  # sequences of a domain
 READINGS = "losses.json"
@@ -64,11 +64,8 @@ def read_readings(folder: Path) -> tuple[Reading, ...]:
         DataError: When it is gone, was changed or is damaged.
     """
     path = folder / READINGS
-    try:
+    with expecting(f"Expected the losses that a run has written, found none or others: {path}:"):
         found = plain_json(path.read_text(encoding="utf-8"))
-        sound = found.pop("sha256") == content_hash(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        sound = False
-    if not sound:
-        raise DataError(f"Expected the losses that a run has written, found none or others: {path}")
+        if found.pop("sha256") != content_hash(found):
+            raise ValueError("another hash than its own")
     return read_as(_Table, path).readings

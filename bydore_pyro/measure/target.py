@@ -19,7 +19,7 @@ from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evid
 from bydore_pyro.data import Domains
 from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
 from bydore_pyro.proxy import GradientSketch, ShardedSketch
-from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
+from bydore_pyro.utils import DataError, appearing_folder, expecting, read_tree, write_tree
 
 TARGETS = "targets"
 FORMAT = "bydore_pyro.target/1"
@@ -121,10 +121,8 @@ def _sample(
     path = measured.folder and measured.folder / TARGETS / text.hexdigest()[:32]
     belongs = {"format": FORMAT, "measurement": measured.sha256}
     if path and path.is_dir() and not anew:
-        try:
+        with expecting(f"Expected the gradients of a target in {path}:"):
             header, kept = read_tree(path)
-        except ValueError as error:
-            raise DataError(f"Expected the gradients of a target in {path}: {error}") from None
         if header != belongs:
             raise DataError(f"Expected the gradients of a target in {path}, found {header}")
         sample = thawed(kept["sketches"], kept["largest"], kept["documents"])

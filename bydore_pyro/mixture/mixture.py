@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, content_hash, listed, unique_keys
+from bydore_pyro.utils import DataError, content_hash, expecting, listed, unique_keys
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
@@ -295,10 +295,8 @@ class Mixture:
         Raises:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
-        try:
+        with expecting(f"Expected a mixture file, found {path}:", Exception):
             content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
-        except (OSError, ValueError, RecursionError) as error:
-            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
         return cls.from_content(content, path)
 
     @classmethod
@@ -311,10 +309,8 @@ class Mixture:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")
-        try:
+        with expecting(f"Expected a valid mixture in {path}, found:", Exception):
             return cls._from_content(content)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Mixture:

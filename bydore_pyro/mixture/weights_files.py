@@ -36,6 +36,7 @@ from bydore_pyro.mixture.trainers_files import (
 from bydore_pyro.utils import (
     DataError,
     RunFolderError,
+    expecting,
     one_line,
     read_json,
     resume_command,
@@ -52,34 +53,13 @@ PREFIXES = ("train_", "the_pile_", "unzip_")
 NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
-def mixture_from(source: str) -> Mixture:
+def mixture_from(source: str | Path) -> Mixture:
     """Returns the mixture that a path or a published name stands for.
 
     Args:
-        source: `published:human`, `published:doremi`, `published:regmix` or
-            `published:token_share`, the Pile's weights in `published/`; else a path.
-
-    Raises:
-        DataError, RunFolderError: When there is no such name, or `read_mixture` raises it.
-
-    Warns:
-        UserWarning: When the weights did not sum to 1 and were normalised.
-    """
-    if not source.startswith(PUBLISHED):
-        return read_mixture(Path(source))
-    columns = pile_weights()
-    name = source.removeprefix(PUBLISHED)
-    if name not in columns:
-        known = ", ".join(PUBLISHED + column for column in columns)
-        raise DataError(f"Expected one of {known}, found {source!r}")
-    return normalised(columns[name], source)
-
-
-def read_mixture(path: Path) -> Mixture:
-    """Reads domain weights from any kind of file in the table of this module.
-
-    Args:
-        path: The file; its name does not matter. Of a run's folder, `mixture.json`.
+        source: A file of any kind in the table of this module, whatever its name; a run's folder,
+            for its `mixture.json`; or `published:human`, `published:doremi`, `published:regmix` or
+            `published:token_share`, the Pile's weights in `published/`.
 
     Returns:
         Weights that sum to 1. Only our own format says of which tokenizer's tokens they are
@@ -88,23 +68,28 @@ def read_mixture(path: Path) -> Mixture:
     Raises:
         DataError: One line, with the file and what was found, when it is missing, unreadable, of
             no known kind, or names a domain twice, or when a weight is no number, negative or not
-            finite, or all are zero. Our own format must sum to 1.
+            finite, or all are zero. Our own format must sum to 1. When there is no such name.
         RunFolderError: When the run is not finished, or see `require_own`.
 
     Warns:
         UserWarning: When the weights did not sum to 1 and were normalised.
     """
+    if isinstance(source, str) and source.startswith(PUBLISHED):
+        columns, name = pile_weights(), source.removeprefix(PUBLISHED)
+        if name not in columns:
+            known = ", ".join(PUBLISHED + column for column in columns)
+            raise DataError(f"Expected one of {known}, found {source!r}")
+        return normalised(columns[name], source)
+    path = Path(source)
     if path.is_dir():
         require_finished(path)
-        mixture = read_mixture(path / "mixture.json")
+        mixture = mixture_from(path / "mixture.json")
         require_own(mixture, path)
         return mixture
-    try:
+    with expecting(f"Expected a mixture file, found {path}:", OSError, ValueError):
         found = _content(path)
         if not _is_ours(found):
             return normalised(_weights(found), str(path))
-    except (OSError, ValueError) as error:
-        raise DataError(f"Expected a mixture file, found {path}: {one_line(error)}") from error
     return Mixture.from_content(found, path)
 
 
@@ -116,18 +101,14 @@ def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
         key: Where they stand in it, if it has that key.
 
     Raises:
-        DataError: As `read_mixture`, and where they are weights of our own format.
+        DataError: As `mixture_from`, and where they are weights of our own format.
     """
-    try:
+    with expecting(f"Expected numbers of domains in {path}, found:", OSError, ValueError):
         found = _content(path)
         found = found.get(key, found) if key else found
         if not found or _is_ours(found):
             raise ValueError("a mixture, or nothing")
         return {name: _number(name, value) for name, value in _weights(found).items()}
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"Expected numbers of domains in {path}, found: {one_line(error)}"
-        ) from error
 
 
 def normalised(weights: Mapping[str, Any], place: str) -> Mixture:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, expecting
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -64,18 +63,14 @@ def load_language_model(folder: str, vocabulary: int) -> nn.Module:
         DataError: When there is no such model, its weights are quantised or not exactly those of
             its configuration, or it knows fewer tokens.
     """
-    from safetensors import SafetensorError
 
     # Gradients cannot be taken of packed weights; many kinds of them need a package or a GPU.
     if getattr(read_model_config(folder), "quantization_config", None) is not None:
         raise DataError(
             f"Expected weights that are not quantised, found a quantization_config in {folder}"
         )
-    try:
+    with expecting(f"Expected the weights of {folder} as safetensors, found:"):
         model = load_weights(folder, dtype=torch.float32)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        why = one_line(error)
-        raise DataError(f"Expected the weights of {folder} as safetensors, found: {why}") from None
     if model.config.vocab_size < vocabulary:
         raise DataError(
             f"Expected a model of the text's {vocabulary} tokens, found {model.config.vocab_size} "
@@ -155,18 +150,12 @@ def configuration_of(model: str | Path) -> dict[str, Any]:
     return {name: content[name] for name in sorted(content) if not name.startswith(writer)}
 
 
-@contextmanager
-def _of_a_language_model(model: str | Path | PretrainedConfig) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # whatever a wrong configuration makes of it
-        if isinstance(error, MemoryError) or "failed to map segment" in str(error):
-            raise  # no configuration is to blame for want of memory
-        named = model if isinstance(model, str | Path) else type(model).__name__
-        raise DataError(
-            "Expected the configuration of a causal language model: a folder with config.json or a "
-            f"hub name, found '{named}': {type(error).__name__}: {one_line(error)}"
-        ) from error
+def _of_a_language_model(model: str | Path | PretrainedConfig) -> AbstractContextManager[None]:
+    named = model if isinstance(model, str | Path) else type(model).__name__
+    return expecting(
+        "Expected the configuration of a causal language model: a folder with config.json or a "
+        f"hub name, found '{named}':"
+    )
 
 
 class TokenLosses(nn.Module):

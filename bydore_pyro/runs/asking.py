@@ -45,6 +45,7 @@ from bydore_pyro.utils import (
     DataError,
     RunFolderError,
     Tokens,
+    expecting,
     option,
     options_of,
     read_as,
@@ -222,13 +223,11 @@ def _judged(
 
 def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
     """Returns the options of a search, with the question's target."""
-    try:
+    with expecting(f"Expected a search's folder, found {run}:", Exception):
         parts = json.loads((run / "config.json").read_text(encoding="utf-8"))
         if missing := [part for part in get_type_hints(Options) if part not in parts]:
             raise ValueError(f"a run of another version, without options of '{missing[0]}'")
         options = options_of({part: parts[part] for part in get_type_hints(Options)}, Options)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise DataError(f"Expected a search's folder, found {run}: {error}") from None
     own = dataclasses.replace(
         options.run,
         validation=list(config.validation or options.run.validation),

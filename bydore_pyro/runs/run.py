@@ -29,6 +29,7 @@ from bydore_pyro.utils import (
     RunFolderError,
     check_belongs,
     deferred,
+    expecting,
     join_cluster,
     load_checkpoint,
     plain,
@@ -128,13 +129,11 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
     """
     if folder.resumed:
         path, asked = (folder.path / name for name in ("manifest.json", "config.json"))
-        try:
+        told = "Expected the run's manifest and options, found"
+        with expecting(f"{told} {path}:", as_error=RunFolderError):
             begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
-            path = asked
-            parts = _deciding(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            message = f"Expected the run's manifest and options, found {path}: {error}"
-            raise RunFolderError(message) from None
+        with expecting(f"{told} {asked}:", as_error=RunFolderError):
+            parts = _deciding(json.loads(asked.read_text(encoding="utf-8")))
         check_belongs(asked, parts, _deciding(options.as_dict()))
         if begun != corpus.sha256:
             raise DataError(

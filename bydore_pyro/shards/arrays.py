@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.data import LazyTokens
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, expecting, one_line
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
 
@@ -78,16 +78,12 @@ def numbers(
         taken = np.empty(flat.shape, dtype)
         cuts = np.flatnonzero(np.diff(flat) != 1) + 1
         bounds = [0, *cuts.tolist(), len(flat)]
-        try:
-            with path.open("rb", buffering=0) as file:
-                for start, stop in pairwise(bounds):
-                    if stop > start:
-                        file.seek(offset + int(flat[start]) * dtype.itemsize)
-                        _fill(file, taken[start:stop].view("u1").data)
-        except (OSError, EOFError):
-            raise DataError(
-                f"Expected {path} not to change while it is read, found it cut"
-            ) from None
+        told = f"Expected {path} not to change while it is read, found"
+        with expecting(told, OSError, ValueError), path.open("rb", buffering=0) as file:
+            for start, stop in pairwise(bounds):
+                if stop > start:
+                    file.seek(offset + int(flat[start]) * dtype.itemsize)
+                    _fill(file, taken[start:stop].view("u1").data)
         return taken.reshape(positions.shape)
 
     return LazyTokens(take, dtype, (0, found))
@@ -97,7 +93,7 @@ def _fill(file: object, place: memoryview) -> None:
     while place:
         read = file.readinto(place)  # type: ignore[attr-defined]
         if not read:
-            raise EOFError
+            raise ValueError("it cut")
         place = place[read:]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from bydore_pyro.data import END, LazyTokens, Tokens, joined
 from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
-from bydore_pyro.utils import DataError, one_line, read_json
+from bydore_pyro.utils import DataError, expecting, read_json
 
 # Numbers of types in litdata's index, which are those of two lists; signed as unsigned ones.
 TORCH = {13: "<u2", 14: "<u2", 15: "<u4", 16: "<u4", 17: "<u8", 18: "<u8", 20: "<u2"}
@@ -37,15 +37,11 @@ def read_litdata(path: Path) -> Inventory:
         litdata, streaming/writer.py `_create_chunk`, streaming/item_loader.py `TokensLoader`.
     """
     index = _index(path)
-    try:
+    with expecting(f"Expected chunks of tokens without headers, found others, {path}:"):
         (kind,), compression = index["config"]["data_format"], index["config"]["compression"]
         name, _, number = kind.partition(":")
         dtype = np.dtype(FORMATS[name][int(number)])
         chunks = [(path.parent / chunk["filename"], chunk) for chunk in index["chunks"]]
-    except (LookupError, TypeError, ValueError, AttributeError):
-        raise DataError(
-            f"Expected chunks of tokens without headers, found others: {path}"
-        ) from None
     if compression:
         raise DataError(f"Expected chunks that are not compressed, found {compression}: {path}")
     parts, ends, claims, before = [], [np.empty(0, END)], [], 0
@@ -81,7 +77,8 @@ def read_mds(path: Path) -> Inventory:
         scripts/data_prep/convert_dataset_hf.py.
     """
     index = _index(path)
-    try:
+    told = f"Expected samples with a column {' or '.join(COLUMNS)} of tokens, found others, {path}:"
+    with expecting(told):
         columns = [_column(path.parent, shard) for shard in index["shards"]]
         claims = [
             claim
@@ -91,11 +88,6 @@ def read_mds(path: Path) -> Inventory:
                 *_claims(shard["raw_data"], path, {"bytes": ("bytes", size_of(column.file))}),
             )
         ]
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, DataError):
-            raise
-        told = f"Expected samples with a column {' or '.join(COLUMNS)} of tokens, found others"
-        raise DataError(f"{told}: {path}") from None
     files = (*(column.file for column in columns), path)
     types = [column.dtype for column in columns if column.dtype is not None]
 
@@ -186,10 +178,8 @@ def _gathered(column: _Column, dtype: np.dtype) -> LazyTokens:
 
 def _index(path: Path) -> Any:
     size_of(path)
-    try:
+    with expecting(f"Expected an index of chunks, found {path}:"):
         return read_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"Expected an index of chunks, found {path}: {one_line(error)}") from None
 
 
 def _bounds(file: Path) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from bydore_pyro.data import LazyTokens, Tokens, joined
 from bydore_pyro.shards.arrays import size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
-from bydore_pyro.utils import DataError, one_line, read_json, require
+from bydore_pyro.utils import DataError, expecting, read_json, require
 
 CACHE = 100_000_000  # bytes of a levanter cache that are kept decompressed
 GROUPS = 4  # groups of rows of a Parquet file that are
@@ -49,7 +49,7 @@ def read_levanter(path: Path) -> Inventory:
         return tensorstore.open(spec, context=context, read=True, open=True).result()
 
     size_of(ledger)
-    try:
+    with expecting(f"Expected a levanter cache, found {folder}:"):
         told = read_json(ledger)
         declared, ended = told["total_num_rows"], bool(told["is_finished"])
         offsets, data = opened("offsets"), opened("data")
@@ -62,16 +62,10 @@ def read_levanter(path: Path) -> Inventory:
         size = int(ends[-1]) if len(ends) else 0
         files = _require_chunks(data, size, folder / "data")
         dtype = _unsigned(np.dtype(data.dtype.numpy_dtype).newbyteorder("<"), path)
-    except DataError:
-        raise
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"Expected a levanter cache, found {folder}: {one_line(error)}") from None
 
     def take(positions: np.ndarray) -> np.ndarray:
-        try:
+        with expecting(f"Expected tokens in {folder}, found", ValueError):
             return np.asarray(data[positions].read().result()).view(dtype)
-        except ValueError as error:
-            raise DataError(f"Expected tokens in {folder}, found {one_line(error)}") from None
 
     return Inventory(
         tokens=LazyTokens(take, dtype, (0, size)),
@@ -126,7 +120,8 @@ def read_datasets(path: Path) -> Inventory:
     from pyarrow import parquet
 
     size_of(path)
-    try:
+    broken = (pyarrow.ArrowException, OSError, KeyError)
+    with expecting(f"Expected rows of {COLUMN}, found {path}:", *broken):
         if path.suffix == ".parquet":
             file = parquet.ParquetFile(str(path))
             tokens, lengths = _of_parquet(file, path)
@@ -138,9 +133,6 @@ def read_datasets(path: Path) -> Inventory:
             tokens = joined([part for part, _ in parts if len(part)] or [np.empty(0, "<u2")])
             lengths = np.concatenate([length for _, length in parts] or [np.empty(0, np.int64)])
             declared = len(table)
-    except (pyarrow.ArrowException, OSError, KeyError) as error:
-        told = one_line(error)
-        raise DataError(f"Expected rows of {COLUMN}, found {path}: {told}") from None
     packed = len(lengths) > 1 and lengths[0] > 1 and (lengths[:-1] == lengths[0]).all()
     ends = None if packed else without_empty(np.cumsum(lengths))
     claims = [Claim("rows", declared, len(lengths), path)]
@@ -152,10 +144,8 @@ def _state(path: Path) -> tuple[Path, ...]:
     state = path.with_name(STATE)
     if path.suffix != ".arrow" or not state.exists():
         return ()
-    try:
+    with expecting(f"Expected the state of a dataset, found {state}:"):
         named = [str(file["filename"]) for file in read_json(state)["_data_files"]]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"Expected the state of a dataset, found {state}: {error}") from None
     missing = [name for name in named if not (path.parent / name).is_file()]
     if missing or path.name not in named:
         told = f"no {missing[0]}" if missing else f"also {path.name}"

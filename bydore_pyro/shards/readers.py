@@ -15,7 +15,7 @@ import numpy as np
 from bydore_pyro.data import Tokens
 from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, expecting
 
 # Numbers of types in Megatron's and TinyLlama's files: int32, int64 and uint16. The signed ones are
 # read as unsigned: a negative number is then one beyond every vocabulary.
@@ -98,15 +98,14 @@ def _lines(path: Path, most: int) -> tuple[np.ndarray, np.ndarray]:
     types = dict.fromkeys(columns, pyarrow.int64())
     given = csv.ConvertOptions(include_columns=columns, column_types=types, null_values=[])
     found, count = [], 0
-    try:
-        with csv.open_csv(path, names, convert_options=given) as lines:
-            for batch in lines:
-                found.append([column.to_numpy() for column in batch.columns])
-                if (count := count + len(batch)) > most:
-                    raise DataError(f"Expected at most {most} documents, found more lines: {path}")
-    except (pyarrow.ArrowException, OSError) as error:
-        told = one_line(error)
-        raise DataError(f"Expected lines of START,END, found {path}: {told}") from None
+    with (
+        expecting(f"Expected lines of START,END, found {path}:", pyarrow.ArrowException, OSError),
+        csv.open_csv(path, names, convert_options=given) as lines,
+    ):
+        for batch in lines:
+            found.append([column.to_numpy() for column in batch.columns])
+            if (count := count + len(batch)) > most:
+                raise DataError(f"Expected at most {most} documents, found more lines: {path}")
     starts, ends = np.hstack([np.empty((2, 0), np.int64), *map(np.stack, found)])
     return starts, ends
 

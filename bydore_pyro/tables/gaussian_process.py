@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core import Law, fit_law
-from bydore_pyro.utils import DataError, require
+from bydore_pyro.utils import expecting, require
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
@@ -220,13 +220,11 @@ def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianPro
         kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
         noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
         kernel.lengthscale, noise.noise = LENGTH, NOISE
-        try:
+        with expecting("Expected runs that a Gaussian process fits:", problems.ModelFittingError):
             fitting.fit_gpytorch_mll(
                 marginal(model.likelihood, model),
                 optimizer_kwargs={"options": {"maxiter": ITERATIONS}},
             )
-        except problems.ModelFittingError as error:
-            raise DataError(f"Expected runs that a Gaussian process fits: {error}") from error
     model.eval().requires_grad_(False)
     centre, unit = float(model.outcome_transform.means), float(model.outcome_transform.stdvs)
     constant = centre + unit * float(model.mean_module.constant)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, listed, one_line
+from bydore_pyro.utils import DataError, expecting, listed
 
 if TYPE_CHECKING:
     import pandas
@@ -242,11 +242,9 @@ def _read(path: Path) -> pandas.DataFrame:
     """Returns a CSV file's cells as text, indexed by the runs' names."""
     import pandas
 
-    try:
+    with expecting(f"Expected a CSV file in UTF-8, found {path}:"):
         # Without a header: so pandas renames no column that comes twice.
         frame = pandas.read_csv(path, header=None, dtype=str, na_filter=False, encoding="utf-8-sig")
-    except (OSError, ValueError) as error:  # ParserError, UnicodeDecodeError and more
-        raise DataError(f"Expected a CSV file in UTF-8, found {path}: {one_line(error)}") from error
     columns = frame.iloc[0].str.strip()
     columns = columns.where(~columns.str.lower().isin(ALIKE), columns.str.lower())
     _once([name for name in columns if name], path, "column")

@@ -24,7 +24,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
-from bydore_pyro.utils import DataError, RunFolder, number_of_tokens, yaml_or_json
+from bydore_pyro.utils import RunFolder, expecting, number_of_tokens, yaml_or_json
 
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
 #: What a schedule logs of its cost: FLOPs so far, as a share of the training's.
@@ -140,7 +140,7 @@ def read_stages(source: str, tokens: float) -> Stages:
             stages = yaml_or_json(path.read_text("utf-8"), words=True)
     if not isinstance(stages, list) or not any(isinstance(one, dict) for one in stages or [{}]):
         return Stages.constant(mixture_from(source))
-    try:
+    with expecting(f"Expected stages of mixtures in {path}, found:", Exception):
         parts = [_stage(stage, tokens, path.parent) for stage in stages]
         ends = [end for end, _ in parts]
         if ends and ends[-1] is None:
@@ -148,9 +148,6 @@ def read_stages(source: str, tokens: float) -> Stages:
         if None in ends:
             raise ValueError("a stage that is not the last has no 'until'")
         return Stages(ends=tuple(ends), mixtures=tuple(mixture for _, mixture in parts))
-    except (ValueError, TypeError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise DataError(f"Expected stages of mixtures in {path}, found: {reason}") from None
 
 
 def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
@@ -164,7 +161,7 @@ def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
         until = float(until) if until <= 1 else until / tokens
     if isinstance(found, str):
         here = folder / found
-        return until, mixture_from(str(here) if here.exists() else found)
+        return until, mixture_from(here if here.exists() else found)
     if not isinstance(found, dict):
         raise ValueError(f"mixture: {found!r:.80} instead of a file or names with weights")
     tokenizer = stage.get("tokenizer_sha256")

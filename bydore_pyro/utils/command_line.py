@@ -25,6 +25,7 @@ from bydore_pyro.utils.errors import (
     DataError,
     NonFiniteError,
     RunFolderError,
+    expecting,
     familiar_errors,
     one_line,
 )
@@ -199,12 +200,8 @@ def require_utf8(name: str, arguments: Sequence[str]) -> None:
 
 def _from_file(named: str, known: Collection[str]) -> list[str]:
     """Reads options from a file, and returns them as written on a command line."""
-    try:
+    with expecting(f"Expected a JSON or YAML file of options, found {named!r}:", Exception):
         content = yaml_or_json(Path(named).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"Expected a JSON or YAML file of options, found {named!r}: {one_line(error)}"
-        ) from None
     if not isinstance(content, dict):
         raise DataError(f"Expected options by name in {named}, found {type(content).__name__}")
     if any(isinstance(value, dict) for value in content.values()):

@@ -52,6 +52,32 @@ def listed(names: Iterable[str], most: int = 24) -> str:
     return ", ".join(known[:most]) + more
 
 
+@contextmanager
+def expecting(
+    expected: str, *errors: type[Exception], as_error: type[ValueError] = DataError
+) -> Iterator[None]:
+    """Turns errors of the block into one line: `expected`, a space and what the error says.
+
+    Args:
+        expected: Such as "Expected a table, found FILE:", or "Expected a table in FILE, found".
+        errors: Those that are turned; by default all but a `DataError` and want of memory.
+        as_error: What they become.
+
+    Raises:
+        DataError, or `as_error`: Instead of these.
+    """
+    turned = errors or (Exception,)
+    try:
+        yield
+    except turned as error:
+        if not errors and (isinstance(error, DataError | MemoryError) or MEMORY.search(str(error))):
+            raise
+        found = one_line(error, 300)
+        if not found or not (isinstance(error, ValueError) or getattr(error, "errno", None)):
+            found = f"{type(error).__name__}: {found}"  # a KeyError says the key alone
+        raise as_error(f"{expected} {found}") from error
+
+
 # Rust's libraries (safetensors, tokenizers) and HDF5 put the system's number into their text.
 SYSTEM = re.compile(r"\(os error (\d+)\)|\berrno = (\d+)")
 MEMORY = re.compile(

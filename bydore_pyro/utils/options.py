@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.errors import RunFolderError, expecting
 from bydore_pyro.utils.files import read_json
 
 PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
@@ -175,13 +175,12 @@ def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
     Raises:
         RunFolderError: When the folder holds no run, or another command's.
     """
-    try:
+    told = f"Expected a run of {name} in {folder}, found none:"
+    with expecting(told, Exception, as_error=RunFolderError):
         config = read_json(folder / "config.json")
         if (found := config.pop("name")) != name:
             raise ValueError(f"a run of {found}")
         return options_of(config, kind)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise RunFolderError(f"Expected a run of {name} in {folder}, found none: {error}") from None
 
 
 def options_of(config: Mapping[str, Any], kind: type[T]) -> T:

@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from bydore_pyro.utils.errors import DataError, one_line, require
+from bydore_pyro.utils.errors import DataError, expecting, one_line, require
 from bydore_pyro.utils.files import versions
 from bydore_pyro.utils.terminal import tell
 
@@ -68,11 +68,9 @@ def join_cluster(address: str | None) -> None:
         given: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
-            _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
-        except (OSError, RuntimeError, ValueError, AssertionError) as error:
-            text = f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
-            raise DataError(text) from None
+            with expecting(f"Expected a Ray cluster at --cluster {address}, found none:"):
+                _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
         finally:
             for number, handler in heard.items():
                 with suppress(ValueError):  # not in the main thread

@@ -24,7 +24,7 @@ from bydore_pyro.export.formats import (
 )
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.weights_files import read_mixture
+from bydore_pyro.mixture.weights_files import mixture_from
 from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = {"web": 0.6, "law": 0.25, "no": 0.149999, "2020": 0.000001}  # YAML would change two names
@@ -149,7 +149,7 @@ def test_regmix_comes_back(tmp_path: Path) -> None:
     bare = [Share(name=name, weight=weight) for name, weight in WEIGHTS.items()]
     path = tmp_path / "weights.yaml"
     path.write_text(FORMATS["regmix"].write(bare, "sequences"))
-    assert read_mixture(path).as_dict() == WEIGHTS
+    assert mixture_from(path).as_dict() == WEIGHTS
     found = yaml.safe_load(path.read_text())
     assert found["valid"] == {}  # RegMix deletes the key, so it must be there
     assert all(float(weight) >= 0 for weight in found["train"].values())
@@ -184,7 +184,7 @@ def test_doremi_comes_back_sorted(tmp_path: Path) -> None:
     assert [*found] == ["train_domain_weights", "eval_domain_weights"]
     for weights in found.values():
         assert [*weights] == sorted([*WEIGHTS, "zero"])
-    assert read_mixture(path).as_dict() == {**WEIGHTS, "zero": 0.0}
+    assert mixture_from(path).as_dict() == {**WEIGHTS, "zero": 0.0}
 
 
 # ---- the Python that is written runs, and hands the trainer's own classes what they document
@@ -358,4 +358,4 @@ def test_every_file_is_read_back(to: str, tmp_path: Path) -> None:
     samples = "tokens" if to == "olmo-core" else "sequences"
     config = ExportConfig(to=to, prefix=prefix, samples=samples)
     (tmp_path / "weights").write_text(export(mixture, config).text)
-    assert read_mixture(tmp_path / "weights").as_dict() == pytest.approx(mixture.as_dict())
+    assert mixture_from(tmp_path / "weights").as_dict() == pytest.approx(mixture.as_dict())

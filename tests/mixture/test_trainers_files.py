@@ -12,7 +12,7 @@ from bydore_pyro.mixture.trainers_files import (
     names_of_paths,
     trainers_weights,
 )
-from bydore_pyro.mixture.weights_files import numbers_of, read_mixture
+from bydore_pyro.mixture.weights_files import mixture_from, numbers_of
 from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = {"law": 0.5, "web": 0.5}
@@ -37,7 +37,7 @@ FILES = {
 def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
     (tmp_path / "weights").write_text(FILES[trainer])
     expected = {f"train_{n}": w for n, w in WEIGHTS.items()} if trainer == "regmix" else WEIGHTS
-    assert read_mixture(tmp_path / "weights").as_dict() == expected
+    assert mixture_from(tmp_path / "weights").as_dict() == expected
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
 def test_what_is_not_one_mixture_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "weights").write_text(text)
     with pytest.raises(DataError, match=message) as error:
-        read_mixture(tmp_path / "weights")
+        mixture_from(tmp_path / "weights")
     assert "\n" not in str(error.value)
 
 

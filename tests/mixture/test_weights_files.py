@@ -16,7 +16,6 @@ from bydore_pyro.mixture.weights_files import (
     mixture_from,
     normalised,
     numbers_of,
-    read_mixture,
     require_finished,
     require_own,
 )
@@ -69,38 +68,38 @@ def write(folder: Path, content: str | bytes) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_are_told_by_content(tmp_path: Path, kind: str) -> None:
-    assert read_mixture(write(tmp_path, KINDS[kind])) == BARE
+    assert mixture_from(write(tmp_path, KINDS[kind])) == BARE
 
 
 def test_ours_keeps_everything(tmp_path: Path) -> None:
     path = write(tmp_path, OURS.to_json())
-    assert read_mixture(path) == mixture_from(str(path)) == OURS
+    assert mixture_from(path) == mixture_from(str(path)) == OURS
 
 
 def test_doremis_names_are_the_piles_and_others_stay(tmp_path: Path) -> None:
-    own = read_mixture(write(tmp_path, '{"ArXiv": 0.5, "Github": 0.5}'))
+    own = mixture_from(write(tmp_path, '{"ArXiv": 0.5, "Github": 0.5}'))
     assert own.names == ("ArXiv", "Github"), "a store of one's own may have these names"
     doremi = '{"train_domain_weights": {"Gutenberg (PG-19)": 0.5, "Books3": 0.5}}'
-    with_books = read_mixture(write(tmp_path, doremi))
+    with_books = mixture_from(write(tmp_path, doremi))
     assert with_books.names == ("gutenberg_pg_19", "Books3")
     with pytest.raises(DataError, match="found 'Books3' in w"):  # a domain that was withdrawn
         with_books.check([*PILE_DOMAINS.values()], "t", "w")
 
 
 def test_names_and_numbers_that_yaml_would_change(tmp_path: Path) -> None:
-    mixture = read_mixture(write(tmp_path, "no: 5e-06\n2020: 0.999995\n1_0: 0\n"))
+    mixture = mixture_from(write(tmp_path, "no: 5e-06\n2020: 0.999995\n1_0: 0\n"))
     assert mixture.as_dict() == {"no": 5e-06, "2020": 0.999995, "1_0": 0.0}
 
 
 def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
     path = write(tmp_path, '{"a": 1, "b": 3}')
     with pytest.warns(UserWarning, match=r"weights\.txt: the weights sum to 4; they were normal"):
-        assert read_mixture(path).weights == (0.25, 0.75)
+        assert mixture_from(path).weights == (0.25, 0.75)
     # Rounding is none; the numbers stay what they were.
     close = '{"a": 0.3333333, "b": 0.6666666}'
-    assert read_mixture(write(tmp_path, close)).weights == (0.3333333, 0.6666666)
+    assert mixture_from(write(tmp_path, close)).weights == (0.3333333, 0.6666666)
     with pytest.warns(UserWarning, match="sum to 9.88131e-324"):
-        assert read_mixture(write(tmp_path, "{a: 5e-324, b: 5e-324}")).weights == (0.5, 0.5)
+        assert mixture_from(write(tmp_path, "{a: 5e-324, b: 5e-324}")).weights == (0.5, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_what_is_no_weights_is_refused_in_one_line(
 ) -> None:
     path = write(tmp_path, content)
     with pytest.raises(DataError) as error:
-        read_mixture(path)
+        mixture_from(path)
     assert found in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -158,7 +157,7 @@ def test_yaml_cannot_swell(tmp_path: Path) -> None:
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 20)
     )
     with pytest.raises(DataError, match="instead of a number"):
-        read_mixture(write(tmp_path, text))
+        mixture_from(write(tmp_path, text))
 
 
 def test_published_weights() -> None:
@@ -187,7 +186,7 @@ def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
         for _ in range(30):
             path.write_bytes(mutated(content.encode(), rng, PIECES))
             try:
-                mixture = read_mixture(path)
+                mixture = mixture_from(path)
             except DataError as error:
                 refused.append(str(error))
             else:
@@ -204,32 +203,32 @@ def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> Non
         assert normalised({"a": 3, "b": "1"}, "here").as_dict() == {"a": 0.75, "b": 0.25}
     (tmp_path / "run").mkdir()
     with pytest.raises(RunFolderError, match=r"finished run in .*, found no mixture\.json"):
-        read_mixture(tmp_path / "run")
+        mixture_from(tmp_path / "run")
     mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5), standard_deviation=(0.1, 0.1))
     (tmp_path / "run" / "mixture.json").write_text(mixture.to_json())
     assert mixture_from(str(tmp_path / "run")) == mixture
     told = {"mixture_sha256": mixture.sha256}
     (tmp_path / "run" / "metrics.json").write_text(json.dumps(told))
-    assert read_mixture(tmp_path / "run") == mixture
+    assert mixture_from(tmp_path / "run") == mixture
     other = Mixture(names=("a", "b"), weights=(0.4, 0.6))
     (tmp_path / "run" / "mixture.json").write_text(other.to_json())
     with pytest.raises(RunFolderError, match=r"metrics\.json tells of, found another"):
-        read_mixture(tmp_path / "run")
+        mixture_from(tmp_path / "run")
     with pytest.raises(RunFolderError, match="found another"):
         require_own(other, tmp_path / "run")
-    assert read_mixture(tmp_path / "run" / "mixture.json") == other, "a file is what it is"
+    assert mixture_from(tmp_path / "run" / "mixture.json") == other, "a file is what it is"
 
 
 def test_a_run_that_was_stopped_has_no_weights(tmp_path: Path) -> None:
     """Whatever an earlier version left there."""
     (tmp_path / "mixture.json").write_text('{"a": 1}')
-    assert read_mixture(tmp_path).names == ("a",)
+    assert mixture_from(tmp_path).names == ("a",)
     (tmp_path / "metrics.json").write_text('{"stopped": "interrupted", "steps": 2}')
     (tmp_path / "config.json").write_text('{"name": "case1"}')
     command = f"python experiments/case1.py --resume {tmp_path} goes on"
     for found in (r"stopped after 2 steps \(interrupted\)", "without a mixture"):
         with pytest.raises(RunFolderError, match=f"found {tmp_path} {found}: {command}"):
-            read_mixture(tmp_path)
+            mixture_from(tmp_path)
         (tmp_path / "mixture.json").unlink(missing_ok=True)
         (tmp_path / "metrics.json").unlink(missing_ok=True)
     (tmp_path / "results.json").write_text("{}")
@@ -260,4 +259,4 @@ def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
 def test_prefixes_go_only_where_all_have_them(
     tmp_path: Path, text: str, names: tuple[str, ...]
 ) -> None:
-    assert read_mixture(write(tmp_path, text)).names == names
+    assert mixture_from(write(tmp_path, text)).names == names

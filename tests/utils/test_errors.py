@@ -13,7 +13,15 @@ import torch
 from processes import forked
 
 from bydore_pyro.utils.command_line import one_line_errors
-from bydore_pyro.utils.errors import DataError, familiar_errors, listed, one_line, require
+from bydore_pyro.utils.errors import (
+    DataError,
+    RunFolderError,
+    expecting,
+    familiar_errors,
+    listed,
+    one_line,
+    require,
+)
 from bydore_pyro.utils.files import write_tree
 from bydore_pyro.utils.folders import appearing_folder
 
@@ -45,6 +53,35 @@ def test_a_librarys_pages_are_one_line() -> None:
 def test_many_names_are_told_by_the_first() -> None:
     assert listed("abc", 3) == "a, b, c"
     assert listed("abcde", 3) == "a, b, c and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (ValueError("a line\n that breaks"), "a line that breaks"),
+        (KeyError("name"), "KeyError: 'name'"),
+        (FileNotFoundError(2, "No such file", "/x"), "[Errno 2] No such file: '/x'"),
+        (FileNotFoundError("bucket/x"), "FileNotFoundError: bucket/x"),
+        (ValueError(), "ValueError: "),
+    ],
+)
+def test_an_error_becomes_what_was_expected(error: Exception, found: str) -> None:
+    with pytest.raises(DataError) as raised, expecting("Expected a table, found x.csv:"):
+        raise error
+    assert str(raised.value) == f"Expected a table, found x.csv: {found}"
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [DataError("ours"), MemoryError(), RuntimeError("out of memory")])
+def test_ours_and_want_of_memory_stay_unless_they_are_named(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, expecting("Expected a table"):
+        raise error
+    assert raised.value is error
+    named = expecting("Expected a table", type(error), as_error=RunFolderError)
+    with pytest.raises(RunFolderError, match=r"^Expected a table "), named:
+        raise error
+    with pytest.raises(TypeError), expecting("Expected a table", type(error)):
+        raise TypeError
 
 
 class SafetensorError(Exception):
