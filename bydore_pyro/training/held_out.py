@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 from torch import Tensor
@@ -55,10 +54,8 @@ def held_out_losses(
 
 def _sequences(store: TokenStore, name: str, length: int) -> Tensor:
     """Draws sequences of a domain's held-out text ``(N, T)``."""
-    tokens = store.validation[name]
-    taken = partial(store.taken, "validation", name)
-    stream = SequenceStream(tokens, min(length, len(tokens)), [STREAM, *name.encode()], taken=taken)
-    return stream.first(MOST)
+    length = min(length, len(store.validation[name]))
+    return SequenceStream(store, "validation", name, length, [STREAM]).first(MOST)
 
 
 def loss_on(model: MeasuredModel, sequences: Tensor, chunk: int, named: str) -> HeldOutLoss:

@@ -18,7 +18,7 @@ import torch
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS
-from tiny import documents_of, lines_told, row, unparted, write_lines
+from tiny import assert_same_text, documents_of, lines_told, row, unparted, write_lines
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
@@ -43,8 +43,7 @@ def write_shards(store: Path, folder: Path, kind: str, shards: int = 2) -> Path:
     opened = unparted(open_store(store))
     for name in opened.names:
         for side in ("train", "validation"):
-            ends = getattr(opened, f"{side}_documents")[name]
-            documents = documents_of(getattr(opened, side)[name], ends)
+            documents = documents_of(getattr(opened, side)[name])
             (folder / name / side).mkdir(parents=True)
             for number in range(shards):
                 start, stop = (len(documents) * n // shards for n in (number, number + 1))
@@ -70,10 +69,9 @@ def test_shards_hold_what_the_store_holds(kind: str, store: Path, tmp_path: Path
     assert found.names == own.names
     assert found.tokenizer_sha256 == own.tokenizer_sha256
     assert found.vocabulary == own.vocabulary
-    for part in (part for side in SIDES for part in (side, f"{side}_documents")):
+    for side in SIDES:
         for name in own.names:
-            of_own, of_found = getattr(own, part)[name], getattr(found, part)[name]
-            np.testing.assert_array_equal(np.asarray(of_found), np.asarray(of_own))
+            assert_same_text(getattr(found, side)[name], getattr(own, side)[name])
     for side in ("train", "validation"):
         entry = found.index["domains"]["a"][side]
         for key in ("tokens", "documents", "independent_documents"):
@@ -127,13 +125,13 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
     found = unparted(opened(f"nanotron:{whole}", store, tmp_path, told))
     for name in "abc":
         train, held_out = found.train[name], found.validation[name]
-        ends = found.train_documents[name], found.validation_documents[name]
-        assert (len(train), len(held_out)) == (ends[0][-1], ends[1][-1])
+        assert (len(train), len(held_out)) == (train.ends[-1], held_out.ends[-1])
         size = len(train) + len(held_out)
         assert 0.05 < len(held_out) / size <= 0.1
         tokens = np.concatenate([np.asarray(train), np.asarray(held_out)])
         np.testing.assert_array_equal(
-            np.flatnonzero(tokens == END) + 1, np.concatenate([ends[0], ends[1] + len(train)])
+            np.flatnonzero(tokens == END) + 1,
+            np.concatenate([train.ends, held_out.ends + len(train)]),
         )
     half = open_shards(
         f"nanotron:{whole}",
@@ -159,7 +157,7 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     line = "reading all of the shards that do not tell where documents end"
     more = f"documents end where end-of-text stands ({END}): a, b, c"
     again = opened(f"nanotron:{folder}", store, tmp_path, line, more)
-    np.testing.assert_array_equal(again.train_documents["a"], found.train_documents["a"])
+    np.testing.assert_array_equal(again.train["a"].ends, found.train["a"].ends)
     dolma = write_shards(store, tmp_path / "dolma", "dolma", 1)
     for path in dolma.rglob("*.npy"):
         tokens = np.fromfile(path, "<u2")
@@ -187,12 +185,11 @@ def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: 
 def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Path) -> None:
     folder = write_shards(store, tmp_path / "shards", "dolma")
     found = opened(f"dolma:{folder}", store, tmp_path)
-    take = found.train["b"]
-    found.taken("train", "b", lambda: take[np.arange(5)])
+    found.read("train", "b", np.arange(5))
     path = folder / "b" / "train" / "part-1.npy"
     np.fromfile(path, "<u2")[::-1].tofile(path)
     with pytest.raises(DataError, match=r"part-1\.npy not to change while it is read"):
-        found.taken("train", "b", lambda: take[np.arange(5)])
+        found.read("train", "b", np.arange(5))
     assert opened(f"dolma:{folder}", store, tmp_path).sha256 != found.sha256
 
 
@@ -252,9 +249,8 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     own, folder = open_store(store), tmp_path / "shards"
     folder.mkdir()
     for name in own.names:
-        tokens = own.train[name]
-        filled = [*documents_of(tokens, own.train_documents[name]),
-                  np.full(3 * len(tokens), END, "<u2")]  # fmt: skip
+        text = own.train[name]
+        filled = [*documents_of(text), np.full(3 * len(text), END, "<u2")]
         WRITERS["litpkds"](folder / f"train_{name}_0000000000", filled)
     size = len(own.train["a"])
     line = f"documents end where end-of-text stands ({END}): a, b, c"
@@ -263,9 +259,8 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     found = unparted(found)
     held_out = found.validation["a"]
     assert 0.05 < len(held_out) / size <= 0.1
-    assert (held_out == END).mean() < 0.1
-    ends = [len(found.train_documents["a"]), len(found.validation_documents["a"])]
-    assert sum(ends) == len(own.train_documents["a"])
+    assert (np.asarray(held_out) == END).mean() < 0.1
+    assert len(found.train["a"].ends) + len(held_out.ends) == len(own.train["a"].ends)
 
 
 def test_what_no_document_divides_is_held_out_by_position(
@@ -287,13 +282,13 @@ def test_what_no_document_divides_is_held_out_by_position(
     for name in own.names:
         size = len(own.train[name])
         assert len(found.validation[name]) == size - int(0.9 * size)
-        assert found.train_documents[name].tolist() == [int(0.9 * size)]
+        assert found.train[name].ends.tolist() == [int(0.9 * size)]
     asked = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=270)
     with lines_told() as lines:
         again = open_shards(data, None, asked, cache=tmp_path)
     assert not any("by position" in line or "warning" in line for line in lines)
-    count = sum(len(getattr(again, f"{side}_documents")["a"]) for side in SIDES)
-    assert count >= len(own.train_documents["a"])
+    count = sum(len(getattr(again, side)["a"].ends) for side in SIDES)
+    assert count >= len(own.train["a"].ends)
     with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path)
     with pytest.raises(SystemExit):  # a training reads shards as the search did
@@ -469,7 +464,7 @@ def test_the_examples_of_the_page_run(
     monkeypatch.chdir(tmp_path)
     own, words = open_store(store), shlex.split(command.replace("TOKENIZER", f"{store}/tokenizer"))
     kind = kind_of(command)
-    texts = iter([documents_of(own.train[n], own.train_documents[n]) for n in "ab"] * 9)
+    texts = iter([documents_of(own.train[n]) for n in "ab"] * 9)
     for place in files.split():
         for ending in READERS[kind].endings:
             if place.endswith(ending):
