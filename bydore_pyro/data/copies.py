@@ -42,7 +42,7 @@ def copies_in(store: TokenStore, target: str, names: Iterable[str]) -> dict[str,
     text = store.validation[target]
     starts, ends = text.starts, text.ends
     lengths, begins = ends - starts, _begins(text, starts, ends)
-    digest = lru_cache(maxsize=None)(lambda i: _digest(text, starts[i], ends[i]))
+    digest = lru_cache(maxsize=None)(lambda i: _digest(text, int(starts[i]), int(ends[i])))
     found = {}
     for name in names:
         there = _digests_among(store.train[name], lengths, begins)

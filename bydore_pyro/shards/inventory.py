@@ -9,7 +9,7 @@ files of all shards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -206,8 +206,7 @@ def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Ru
     keeps = np.ones(len(ends), bool)
     keeps[alone[filler]] = False
     if known.pad is not None and (_some(tokens) == known.pad).any():
-        pads = Known(vocabulary=known.vocabulary, separator=-1, pad=known.pad)
-        (starts, stops), _ = _scanned(tokens, pads)
+        (starts, stops), _ = _scanned(tokens, replace(known, separator=-1))
         before = np.concatenate([[0], np.cumsum(stops - starts)])
         run = np.searchsorted(starts, ends, "left") - 1
         found = before[run] + np.minimum(ends, stops[run]) - starts[run]

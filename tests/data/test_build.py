@@ -67,9 +67,7 @@ def check_ends(store: TokenStore) -> None:
             assert len({*whose}) == len(last) > 10, "each once"
             assert len(every) > 2 * len(last), "cut"
         every = ends_in(store, side, "pieces")
-        assert texts["pieces"].ends.tolist() == every[1::2], (
-            "two lines a piece, two texts each"
-        )
+        assert texts["pieces"].ends.tolist() == every[1::2], "two lines a piece, two texts each"
         assert len(every) == len(found[side]["pieces"])
     assert len(store.train["pieces"].ends) + len(store.validation["pieces"].ends) == 60
 
