@@ -182,22 +182,16 @@ def _blend(shares: Sequence[Share]) -> list[str]:
 
 def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
     """Hugging Face `datasets`: the arguments of `interleave_datasets`."""
-    probabilities = [share.weight for share in shares]
-    return _json(
-        {
-            "weights_are": f"shares of {UNITS[samples]}",
-            "names": [share.name for share in shares],
-            "paths": [
-                share.path if len(share.paths) == 1 else [*share.paths]
-                for share in shares
-                if share.paths
-            ]
-            or None,
-            "interleave_datasets": {
-                "probabilities": probabilities, "seed": 0, "stopping_strategy": "all_exhausted"
-            },
-        }
-    )  # fmt: skip
+    weights = [share.weight for share in shares]
+    content = {
+        "weights_are": f"shares of {UNITS[samples]}",
+        "names": [s.name for s in shares],
+        "paths": [s.path if len(s.paths) == 1 else [*s.paths] for s in shares if s.paths] or None,
+        "interleave_datasets": {
+            "probabilities": weights, "seed": 0, "stopping_strategy": "all_exhausted"
+        },
+    }  # fmt: skip
+    return _json(content)
 
 
 def _for_streaming(shares: Sequence[Share], samples: Samples) -> str:

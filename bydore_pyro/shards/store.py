@@ -23,7 +23,6 @@ from bydore_pyro.data import (
     RowConfig,
     Text,
     TokenizerConfig,
-    Tokens,
     TokenStore,
     WatchedFile,
     cache_folder,
@@ -236,13 +235,13 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.scans = True
         shard = checked(one, known)
         notes.padding[name] += shard.padding
-        if not len(shard.tokens):
+        if not len(shard):
             notes.lines["empty shards, left out"].append(f"{name}: {one.files[0].name}")
             continue
         end = known.separator
         if shard.scanned:
             notes.lines[f"documents end where end-of-text stands ({end})"].append(name)
-        looked_at, ended = _ended(shard.tokens, shard.ends, end)
+        looked_at, ended = _ended(shard, end)
         if shard.scanned and ended <= looked_at / 2:
             line = f"warning: no end-of-text ({end}) divides documents"
             notes.lines[f"{line}; --separator names another token"].append(name)
@@ -253,16 +252,16 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
         if one.tokenizer is not None:
             notes.tokenizers[name] = one.tokenizer
         files = tuple(WatchedFile(file, fingerprint(file), fingerprint) for file in one.files)
-        texts.append(Text(shard.tokens, shard.ends, files))
+        texts.append(replace(shard, files=files))
     if found and not texts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
     return Text.joined(texts)
 
 
-def _ended(tokens: Tokens, ends: np.ndarray, end: int) -> tuple[int, int]:
+def _ended(text: Text, end: int) -> tuple[int, int]:
     """How many documents are looked at, and how many of them end with the separator."""
-    some = np.linspace(0, len(ends) - 1, min(len(ends), LOOKED_AT)).astype(int)
-    return len(some), int((np.asarray(tokens[ends[some] - 1]) == end).sum())
+    some = np.linspace(0, len(text.ends) - 1, min(len(text.ends), LOOKED_AT)).astype(int)
+    return len(some), int((np.asarray(text[text.ends[some] - 1]) == end).sum())
 
 
 def _held_out(whole: Text, share: float) -> tuple[list[Text], str]:

@@ -182,7 +182,7 @@ def train_target(
         seconds = time.perf_counter() - start
         # First: a model whose losses are NaN is none.
         told = _held_out(trainer, plan)
-        _save_model(trainer, store, folder)
+        _save_model(trainer, store.tokenizer)
         metrics = _record(trainer, plan, seconds, told)
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
@@ -222,8 +222,9 @@ def _held_out(trainer: MixtureTrainer, plan: TrainingPlan) -> dict[str, Any]:
     }
 
 
-def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -> None:
+def _save_model(trainer: MixtureTrainer, tokenizer: Path) -> None:
     """Writes the final model with its tokenizer; every process takes part in gathering it."""
+    folder = trainer.folder
     trainer.accelerator.unwrap_model(trainer.model).config.use_cache = True
     if not folder.writes:
         trainer.save_model(str(folder.path / MODEL))  # writes nothing
@@ -232,7 +233,7 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
     with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
-        copy_tokenizer(store.tokenizer, aside)
+        copy_tokenizer(tokenizer, aside)
 
 
 def _record(

@@ -175,7 +175,7 @@ def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: 
     found, own = opened(f"megatron:{folder}", store, tmp_path), open_store(store)
     for seed in (None, 0):
         one, other = (cut_store(each, {"a": 900}, seed) for each in (found, own))
-        np.testing.assert_array_equal(np.asarray(one.train["a"]), other.train["a"])
+        np.testing.assert_array_equal(one.train["a"], other.train["a"])
     rows = [row("abcde", number) for number in range(40)]
     exam = with_validation_file(found, write_lines(tmp_path / "exam.jsonl", rows))
     assert exam.names == ("a", "b", "c", "exam")
@@ -304,7 +304,7 @@ def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> Non
     for path in folder.rglob("*.npy"):
         np.fromfile(path, "<u2").astype("<u4").tofile(path)
     found, own = opened(f"dolma:{folder}", store, tmp_path), open_store(store)
-    np.testing.assert_array_equal(np.asarray(found.train["b"]), own.train["b"])
+    np.testing.assert_array_equal(found.train["b"], own.train["b"])
 
 
 SPLITS_OF = ("training", "eval"), ("train-0", "validation_small")
@@ -317,9 +317,7 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
         (folder / name / "train").rename(folder / name / train)
         (folder / name / "validation").rename(folder / name / held_out)
     found = opened(f"mds:{folder}", store, tmp_path)
-    np.testing.assert_array_equal(
-        np.asarray(found.validation["a"]), np.asarray(own.validation["a"])
-    )
+    np.testing.assert_array_equal(found.validation["a"], own.validation["a"])
     assert len(found.train["a"]) == len(own.train["a"])
 
 
@@ -360,10 +358,8 @@ def test_nothing_is_read_twice(
     more(folder)
     found = opened(f"{kind}:{folder}", store, tmp_path, line)
     for name in own.names:
-        np.testing.assert_array_equal(np.asarray(found.train[name]), own.train[name])
-        np.testing.assert_array_equal(
-            np.asarray(found.validation[name]), np.asarray(own.validation[name])
-        )
+        np.testing.assert_array_equal(found.train[name], own.train[name])
+        np.testing.assert_array_equal(found.validation[name], own.validation[name])
 
 
 def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
@@ -373,7 +369,7 @@ def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
     shutil.copytree(home, home / "shard_0")
     line = "files left out, parts of what is read whole"
     found = opened(f"levanter:{folder}", store, tmp_path, line)
-    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
+    np.testing.assert_array_equal(found.train["a"], own.train["a"])
     shutil.rmtree(home / "input_ids")
     with pytest.raises(
         DataError, match=r"belong to a whole shard, found .*shard_ledger.json alone"
@@ -424,7 +420,7 @@ def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
     WRITERS["litpkds"](folder / "a/train/part-2", [np.empty(0, "<u2")])
     line = "empty shards, left out: a: part-2.bin"
     found = opened(f"litpkds:{folder}", store, tmp_path, line)
-    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
+    np.testing.assert_array_equal(found.train["a"], own.train["a"])
     named(folder / "b/train/part-0.bin", "part-9.bin")
     line = "warning: shards with the same content as another: "
     opened(f"litpkds:{folder}", store, tmp_path, line)
@@ -433,9 +429,7 @@ def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
 def test_a_pattern_may_name_folders_of_any_depth(store: Path, tmp_path: Path) -> None:
     folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
     found = opened(f"dolma:{folder}/*/**/*.npy", store, tmp_path, "3 domains, 12 shards")
-    np.testing.assert_array_equal(
-        np.asarray(found.validation["c"]), np.asarray(own.validation["c"])
-    )
+    np.testing.assert_array_equal(found.validation["c"], own.validation["c"])
     deep = opened(f"dolma:{folder.parent}/**/part-*.npy", store, tmp_path, "3 domains, 12 shards")
     assert deep.names == ("shards/a", "shards/b", "shards/c")
 
