@@ -226,24 +226,16 @@ def as_stage(to: str, text: str, step: int) -> str:
     levanter's list `train_weights` or nanotron's `data_stages`; others take one file a stage."""
     import yaml
 
-    if to not in STAGES:
+    if to not in ("levanter", "nanotron"):
         return text
     content = yaml.safe_load(text)
+    if to == "levanter":
+        content["train_weights"] = [[step, content["train_weights"]]]
+    else:
+        stage = {"name": f"from step {step}", "start_training_step": step}
+        content = {"data_stages": [{**stage, "data": {"dataset": content}}]}
     note = text.partition("\n")[0] + f" The stage from step {step} on: append it to those before."
-    return note + "\n" + yaml.safe_dump(STAGES[to](content, step), sort_keys=False, width=1000)
-
-
-STAGES: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
-    "levanter": lambda content, step: {
-        **content,
-        "train_weights": [[step, content["train_weights"]]],
-    },
-    "nanotron": lambda content, step: {
-        "data_stages": [
-            {"name": f"from step {step}", "start_training_step": step, "data": {"dataset": content}}
-        ]
-    },
-}
+    return note + "\n" + yaml.safe_dump(content, sort_keys=False, width=1000)
 
 
 def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:

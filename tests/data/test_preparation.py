@@ -36,12 +36,7 @@ from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
 from bydore_pyro.data.index import FORMAT, building_place
 from bydore_pyro.data.plan import Plan, make_plan
-from bydore_pyro.data.preparation import (
-    cache_folder,
-    load_tokens,
-    prepare,
-    tell_idle,
-)
+from bydore_pyro.data.preparation import cache_folder, load_tokens, prepare, tell_idle
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SIDES, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
