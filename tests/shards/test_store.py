@@ -228,8 +228,9 @@ def test_tokens_that_are_met_later_are_checked_too(store: Path, tmp_path: Path) 
     found = opened(f"dolma:{folder}", store, tmp_path)
     vocabulary = load_encoder(found.tokenizer)[0].get_vocab_size()
     assert vocabulary == found.vocabulary == 280
+    met = replace(found.train["a"], tokens=np.array([281], np.uint16))
     with pytest.raises(DataError, match="Expected tokens below 280"):
-        found.taken("train", "a", lambda: np.array([281], np.uint16))
+        replace(found, train={"a": met}).read("train", "a", slice(None))
     assert path.is_file()
 
 
