@@ -33,7 +33,7 @@ from scale import MODELS, random_store
 
 from bydore_pyro.algorithm1 import LinearConfig, LinearSearch
 from bydore_pyro.core import Matching, match
-from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.data import Domains, Text, TokenStore
 from bydore_pyro.measure import MatchingConfig, measured_training, read_target
 from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
 from bydore_pyro.utils import RunFolder, parse_options, provenance, tell
@@ -60,13 +60,14 @@ class Lent:
 def distinct_domains(domains: int, vocabulary: int, tokens: int) -> TokenStore:
     """Returns random tokens of domains whose tokens have other frequencies, in memory."""
     store = random_store(domains, vocabulary, tokens)
-    train: dict[str, np.ndarray] = {}
-    validation: dict[str, np.ndarray] = {}
+    train: dict[str, Text] = {}
+    validation: dict[str, Text] = {}
     for place, name in enumerate(store.names):
         rng = np.random.default_rng(place)
         shares = rng.dirichlet(np.full(vocabulary, 0.1))
         for side in (train, validation):
-            side[name] = rng.choice(vocabulary, size=tokens, p=shares).astype(np.uint16)
+            drawn = rng.choice(vocabulary, size=tokens, p=shares).astype(np.uint16)
+            side[name] = replace(store.train[name], tokens=drawn)
     return replace(store, train=train, validation=validation)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from bydore_pyro.algorithm1 import LinearConfig, LinearSearch
-from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.data import Domains, Text, TokenStore
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
 from bydore_pyro.utils import provenance
 
@@ -28,12 +28,13 @@ def random_store(domains: int, vocabulary: int, tokens: int) -> TokenStore:
     rng = np.random.default_rng(0)
     names = [f"d{k:04d}" for k in range(domains)]
 
-    def arrays() -> dict[str, np.ndarray]:
-        return {name: rng.integers(vocabulary, size=tokens, dtype=np.uint16) for name in names}
-
     ends = np.append(np.arange(512, tokens, 512), tokens)
-    documents = dict.fromkeys(names, ends)
-    return TokenStore(Path(), arrays(), arrays(), {"vocabulary": vocabulary}, documents, documents)
+
+    def texts() -> dict[str, Text]:
+        drawn = (rng.integers(vocabulary, size=tokens, dtype=np.uint16) for _ in names)
+        return {name: Text(found, ends) for name, found in zip(names, drawn, strict=True)}
+
+    return TokenStore(Path(), texts(), texts(), {"vocabulary": vocabulary})
 
 
 def state_of(domains: int) -> LinearSearch:

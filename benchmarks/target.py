@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bydore_pyro.data import TokenStore
+from bydore_pyro.data import Text, TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256, train_tokenizer
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import model_source, number_of_processes
@@ -86,10 +86,9 @@ def random_store(folder: Path, vocabulary: int, tokens: int) -> TokenStore:
     """Returns a store of random tokens of two domains, in memory."""
     train_tokenizer(["random tokens"], 257, folder / "tokenizer")
     rng = np.random.default_rng(0)
-    train = {
-        name: rng.integers(0, vocabulary, tokens, dtype=np.uint16, endpoint=False)
-        for name in ("large", "small")
-    }
+    train, ends = {}, np.array([tokens])
+    for name in ("large", "small"):
+        train[name] = Text(rng.integers(0, vocabulary, tokens, np.uint16), ends)
     index = {
         "vocabulary": vocabulary,
         "sha256": "random",

@@ -74,12 +74,12 @@ def plantable(domains: Domains) -> list[str]:
     Raises:
         DataError: When they are fewer than two.
     """
-    held_out, documents = domains.corpus.validation, domains.corpus.validation_documents
+    held_out = domains.corpus.validation
     least = LEAST_SEQUENCES * domains.sequence_length
     names = [
         name
         for name in domains.names
-        if len(held_out[name]) >= least and len(documents[name]) >= LEAST_DOCUMENTS
+        if len(held_out[name]) >= least and len(held_out[name].ends) >= LEAST_DOCUMENTS
     ]
     if len(names) < 2:
         raise DataError(

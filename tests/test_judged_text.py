@@ -32,20 +32,20 @@ TARGET = {"birds": 0.7, "digits": 0.3}
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The sides of the stores whose tokens a test has read."""
-    sides, sound = set[str](), TokenStore.taken
+    sides, sound = set[str](), TokenStore.read
 
-    def taken(store: TokenStore, split: str, *rest: object) -> np.ndarray:
-        sides.add(split)
-        return sound(store, split, *rest)  # type: ignore[arg-type]
+    def noted(store: TokenStore, side: str, *rest: object) -> np.ndarray:
+        sides.add(side)
+        return sound(store, side, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(TokenStore, "taken", taken)
+    monkeypatch.setattr(TokenStore, "read", noted)
     return sides
 
 
 def test_judged_text_is_read_by_no_target_no_trial_and_no_rival(
     corpus: TokenStore, tmp_path: Path, read: set[str]
 ) -> None:
-    """Every token that is read goes through `TokenStore.taken`."""
+    """Every token that is read goes through `TokenStore.read`."""
     problem = make_problem(corpus, tmp_path, steps=8)
     domains = problem.domains(0)
     domains.signal_batch(2)

@@ -21,9 +21,8 @@ from transformers import PreTrainedTokenizerFast
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import Text, TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
-from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.measure.problem import Problem
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
@@ -72,27 +71,30 @@ def unparted(store: TokenStore) -> TokenStore:
     """A store whose held-out text, judged too, is validation text, as it lies in the files."""
     if not store.judged:
         return store
-    texts, ends = {}, {}
-    for name in store.names:
-        found = {
-            side: documents_of(
-                getattr(store, side)[name], getattr(store, f"{side}_documents")[name]
-            )
-            for side in ("validation", "judged")
-        }
-        for at, document in enumerate(found["judged"]):
-            found["validation"].insert(3 * at + 2, document)
-        texts[name] = np.concatenate([np.empty(0, store.train[name].dtype), *found["validation"]])
-        ends[name] = np.cumsum([len(document) for document in found["validation"]]).astype(int)
-    judged = dict[str, np.ndarray]()
-    return dataclasses.replace(
-        store, validation=texts, validation_documents=ends, judged=judged, judged_documents=judged
-    )
+    texts = {}
+    for name, text in store.validation.items():
+        documents = documents_of(text)
+        for at, document in enumerate(documents_of(store.judged[name])):
+            documents.insert(3 * at + 2, document)
+        texts[name] = text_of(documents, text.dtype)
+    return dataclasses.replace(store, validation=texts, judged={})
 
 
-def documents_of(tokens: Tokens, ends: np.ndarray) -> list[np.ndarray]:
-    """The documents of a token array."""
-    return np.split(np.asarray(tokens), ends[:-1]) if len(ends) else []
+def documents_of(text: Text) -> list[np.ndarray]:
+    """The documents of a text."""
+    return np.split(np.asarray(text), text.ends[:-1]) if len(text.ends) else []
+
+
+def assert_same_text(one: Text, other: Text) -> None:
+    """Of the same tokens and documents."""
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    np.testing.assert_array_equal(one.ends, other.ends)
+
+
+def text_of(documents: Sequence[np.ndarray], dtype: np.dtype | str = "<u2") -> Text:
+    """Documents one behind the other, of a type of at least two bytes."""
+    ends = np.cumsum([len(document) for document in documents]).astype(int)
+    return Text(np.concatenate([np.empty(0, dtype), *documents]), ends)
 
 
 def documents_in(store: TokenStore) -> dict[str, dict[str, list[str]]]:
@@ -100,13 +102,13 @@ def documents_in(store: TokenStore) -> dict[str, dict[str, list[str]]]:
     store = unparted(store)
     tokenizer = Tokenizer.from_file(str(store.tokenizer / "tokenizer.json"))
 
-    def decoded(tokens: np.ndarray) -> list[str]:
-        text = tokenizer.decode(tokens.tolist(), skip_special_tokens=False)
-        return text.split(END_OF_TEXT)[:-1]
+    def decoded(text: Text) -> list[str]:
+        found = tokenizer.decode(np.asarray(text).tolist(), skip_special_tokens=False)
+        return found.split(END_OF_TEXT)[:-1]
 
     return {
-        side: {name: decoded(tokens) for name, tokens in arrays.items()}
-        for side, arrays in (("train", store.train), ("validation", store.validation))
+        side: {name: decoded(text) for name, text in texts.items()}
+        for side, texts in (("train", store.train), ("validation", store.validation))
     }
 
 
@@ -120,7 +122,7 @@ def ends_in(store: TokenStore, side: str, name: str) -> list[int]:
     """Where the texts of a domain's side end, one after the other, by their end-of-text tokens."""
     store = unparted(store)
     tokenizer = Tokenizer.from_file(str(store.tokenizer / "tokenizer.json"))
-    tokens = (store.train if side == "train" else store.validation)[name]
+    tokens = np.asarray(getattr(store, side)[name])
     return (np.flatnonzero(tokens == tokenizer.token_to_id(END_OF_TEXT)) + 1).tolist()
 
 
@@ -164,15 +166,15 @@ def random_store(
     """Independent tokens, drawn from a distribution of each domain's own: no text, no disk."""
     rng, other = np.random.default_rng(0), np.random.default_rng(1)
     train, validation, judged = {}, {}, {}
+    ends = np.arange(1, documents + 1) * (tokens // documents)
     for name in names:
         shares = rng.gamma(0.5, size=vocabulary)
         cumulated = np.cumsum(shares / shares.sum())
         for side, drawn in ((train, rng), (validation, rng), (judged, other)):
             found = np.searchsorted(cumulated, drawn.random(tokens))
-            side[name] = np.minimum(found, vocabulary - 1).astype(np.uint16)
-    ends = dict.fromkeys(names, np.arange(1, documents + 1) * (tokens // documents))
+            side[name] = Text(np.minimum(found, vocabulary - 1).astype(np.uint16), ends)
     index = {"vocabulary": vocabulary, "sha256": "random", "tokenizer_sha256": "none"}
-    return TokenStore(Path(), train, validation, index, ends, ends, judged, ends)
+    return TokenStore(Path(), train, validation, index, judged)
 
 
 def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:

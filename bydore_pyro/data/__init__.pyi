@@ -33,6 +33,7 @@ from .sources import TREE as TREE
 from .sources import files_below as files_below
 from .sources import read_list as read_list
 from .store import END as END
+from .store import Text as Text
 from .store import TokenStore as TokenStore
 from .store import WatchedFile as WatchedFile
 from .store import check_needed as check_needed

@@ -19,8 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from bydore_pyro.data.index import sha256_of
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.data.tokens import Tokens, kept
+from bydore_pyro.data.store import Text, TokenStore
 from bydore_pyro.utils import content_hash
 
 BEGIN = 16  # tokens of a document that are compared first
@@ -40,13 +39,13 @@ def copies_in(store: TokenStore, target: str, names: Iterable[str]) -> dict[str,
     Returns:
         Booleans ``(n,)``, one a document of the target, by domain; none where no document is.
     """
-    tokens, ends = store.validation[target], store.validation_documents[target]
-    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    lengths, begins = ends - starts, _begins(tokens, starts, ends)
-    digest = lru_cache(maxsize=None)(lambda i: _digest(tokens, int(starts[i]), int(ends[i])))
+    text = store.validation[target]
+    starts, ends = text.starts, text.ends
+    lengths, begins = ends - starts, _begins(text, starts, ends)
+    digest = lru_cache(maxsize=None)(lambda i: _digest(text, int(starts[i]), int(ends[i])))
     found = {}
     for name in names:
-        there = _digests_among(store.train[name], store.train_documents[name], lengths, begins)
+        there = _digests_among(store.train[name], lengths, begins)
         if not there:
             continue
         copies = np.array([digest(i) in there for i in range(len(ends))], bool)
@@ -55,11 +54,9 @@ def copies_in(store: TokenStore, target: str, names: Iterable[str]) -> dict[str,
     return found
 
 
-def _digests_among(
-    tokens: Tokens, ends: np.ndarray, lengths: np.ndarray, begins: np.ndarray
-) -> set[bytes]:
+def _digests_among(text: Text, lengths: np.ndarray, begins: np.ndarray) -> set[bytes]:
     """Hashes of the documents that have one of the lengths and one of the beginnings."""
-    near = [np.empty(0, np.int64)]
+    near, ends = [np.empty(0, np.int64)], text.ends
     for first in range(0, len(ends), BLOCK):
         before = ends[first - 1] if first else 0
         own = np.diff(ends[first : first + BLOCK], prepend=before)
@@ -69,49 +66,45 @@ def _digests_among(
     for first in range(0, len(numbers), BLOCK):
         own = numbers[first : first + BLOCK]
         starts, stops = np.where(own > 0, ends[own - 1], 0).astype(np.int64), ends[own]
-        for i in np.flatnonzero(np.isin(_begins(tokens, starts, stops), begins)):
-            found.add(_digest(tokens, starts[i], stops[i]))
+        for i in np.flatnonzero(np.isin(_begins(text, starts, stops), begins)):
+            found.add(_digest(text, starts[i], stops[i]))
     return found
 
 
-def _begins(tokens: Tokens, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def _begins(text: Text, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """A hash of the first tokens of each document ``(n,)``."""
     hashes = np.zeros(len(starts), np.uint64)
     last = np.maximum(ends - 2, starts)  # the token before the one that ends it
     places = np.minimum(starts[:, None] + np.arange(BEGIN), last[:, None])
-    begins = np.asarray(tokens[places]).astype(np.uint64)
+    begins = np.asarray(text[places]).astype(np.uint64)
     begins[ends - starts == 1] = 0  # of one that is empty
     for column in begins.T:
         hashes = (hashes + column + np.uint64(1)) * FACTOR
     return hashes
 
 
-def _digest(tokens: Tokens, start: int, end: int) -> bytes:
-    own = np.asarray(tokens[int(start) : int(end) - 1]).astype("<u8")
+def _digest(text: Text, start: int, end: int) -> bytes:
+    own = np.asarray(text[int(start) : int(end) - 1]).astype("<u8")
     return hashlib.sha256(own.tobytes()).digest()
 
 
 def without_documents(store: TokenStore, name: str, gone: np.ndarray) -> TokenStore:
     """Returns a store without some held-out documents of a domain, booleans ``(n,)``; nothing is
     copied."""
-    tokens, ends = store.validation[name], store.validation_documents[name]
-    starts = np.concatenate([[0], ends[:-1]]).astype(ends.dtype)[~gone]
-    stops = ends[~gone]
-    left = np.cumsum(stops - starts).astype(ends.dtype)
+    left = store.validation[name].only(~gone)
     entry = store.index["domains"][name]
     side = entry["validation"] | {
-        "tokens": int(left[-1]) if len(left) else 0,
-        "documents": len(left),
-        "independent_documents": len(left),
+        "tokens": len(left),
+        "documents": len(left.ends),
+        "independent_documents": len(left.ends),
         "sha256": content_hash([entry["validation"]["sha256"], np.flatnonzero(gone).tolist()]),
-        "ends_sha256": hashlib.sha256(left.tobytes()).hexdigest(),
+        "ends_sha256": hashlib.sha256(left.ends.tobytes()).hexdigest(),
     }
     entry = {**entry, "validation": side, "in_training_dropped": int(gone.sum())}
     domains, index = {**store.index["domains"], name: entry}, store.index
     sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, index["dtype"])
     return dataclasses.replace(
         store,
-        validation={**store.validation, name: kept(tokens, (starts, stops))},
-        validation_documents={**store.validation_documents, name: left},
+        validation={**store.validation, name: left},
         index={**index, "domains": domains, "sha256": sha256},
     )

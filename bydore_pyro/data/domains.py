@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,10 @@ from torch import Tensor
 
 from bydore_pyro.data.held_out import HeldOut, held_out_counts
 from bydore_pyro.data.store import TokenStore, check_needed
-from bydore_pyro.data.tokens import Tokens
 from bydore_pyro.utils import DataError, listed
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
-#: Reads tokens by calling what it is given, and checks them.
-Taken = Callable[[Callable[[], np.ndarray]], np.ndarray]
 KINDS = ("train", "signal", "measure")  # of streams
 
 
@@ -60,34 +57,38 @@ def _mix(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint64(31))
 
 
+#: An order of a domain's sequences, and a part of it.
+Choice = tuple[Permutation, range]
+
+
 class SequenceStream:
-    """Sequences of a token array, in a seeded order, without repetition within an epoch.
+    """Sequences of a domain's text, in a seeded order, without repetition within an epoch.
 
     Position ``n`` lies in epoch ``n // N`` and is found without replaying the ones before it.
 
     Args:
-        tokens: The token array.
+        store: The tokens.
+        side: Of the store.
+        name: The domain's.
         length: Tokens in a sequence, ``T``.
-        seed: Numbers that name the stream.
+        seed: Numbers that, with the name, are the stream's seed.
         choice: An order of all sequences and the part of it that the stream is made of; all when
             None. Streams of different parts of one order share no sequence.
-        taken: Calls what reads, and checks what it returns: `TokenStore.taken` of the array.
     """
 
     def __init__(
         self,
-        tokens: Tokens,
+        store: TokenStore,
+        side: str,
+        name: str,
         length: int,
         seed: Sequence[int],
-        choice: tuple[Permutation, range] | None = None,
-        *,
-        taken: Taken = lambda take: take(),
+        choice: Choice | None = None,
     ) -> None:
-        total = len(tokens) // length
-        self._tokens, self._length = tokens, length
-        self._choice, self._taken = choice, taken
-        self.count = total if choice is None else len(choice[1])
-        self._seed = tuple(seed)
+        self._store, self._side, self._name, self._length = store, side, name, length
+        total = len(getattr(store, side)[name]) // length
+        self._choice, self.count = choice, total if choice is None else len(choice[1])
+        self._seed = (*seed, *name.encode())
         self._block = lru_cache(maxsize=2)(self._find_block)
 
     def read(self, position: int, count: int) -> np.ndarray:
@@ -99,12 +100,12 @@ class SequenceStream:
         return torch.from_numpy(self.read(0, min(most, self.count)).astype(np.int64))
 
     def sequences(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the sequences ``(count, T)`` with these numbers in the token array."""
+        """Returns the sequences ``(count, T)`` with these numbers in the text."""
         positions = rows[:, None] * self._length + np.arange(self._length)  # (count, T)
-        return self._taken(lambda: self._tokens[positions])
+        return self._store.read(self._side, self._name, positions)
 
     def rows(self, position: int, count: int) -> np.ndarray:
-        """Returns which sequences of the token array ``(count,)`` come from `position` on."""
+        """Returns which sequences of the text ``(count,)`` come from `position` on."""
         blocks = range(position // BLOCK, -(-(position + count) // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK
@@ -138,17 +139,16 @@ def held_out_stream(
         raise DataError(
             f"Expected {kind} of at least {length} tokens in '{name}', found {len(tokens)}"
         )
-    order = [0 if judged else seed, 3, *name.encode()]
-    return SequenceStream(tokens, length, order, taken=partial(store.taken, side, name))
+    return SequenceStream(store, side, name, length, [0 if judged else seed, 3])
 
 
 def kept_aside(
     count: int, measured: int, seed: int, name: str
-) -> tuple[tuple[Permutation, range], tuple[Permutation, range]] | None:
+) -> tuple[Choice, Choice] | tuple[None, None]:
     """Returns which of a domain's sequences are kept for measuring, and which are trained on.
 
-    Both are a `choice` of `SequenceStream`, of one order by `seed`. None where none can be kept: a
-    domain of two sequences has none to spare.
+    Both are a `choice` of `SequenceStream`, of one order by `seed`. All of them where none can be
+    kept: a domain of two sequences has none to spare.
 
     Args:
         count: Sequences of the domain.
@@ -158,7 +158,7 @@ def kept_aside(
     """
     kept = min(measured, count // 3)
     if not kept:
-        return None
+        return None, None
     order = Permutation(count, [seed, 4, *name.encode()])
     return (order, range(kept)), (order, range(kept, count))
 
@@ -228,20 +228,18 @@ class Domains:
         self._validation_rng = np.random.default_rng([seed, 2])
 
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
-        tokens, length = self.corpus.train[name], self.sequence_length
-        seed, choice = [self.seed, number, *name.encode()], None
+        length, choice = self.sequence_length, None
         if kind != "signal":
-            choices = kept_aside(len(tokens) // length, self._measured, self.seed, name)
-            choice = choices and choices[kind != "measure"]
-        taken = partial(self.corpus.taken, "train", name)
-        return SequenceStream(tokens, length, seed, choice, taken=taken)
+            count = len(self.corpus.train[name]) // length
+            choice = kept_aside(count, self._measured, self.seed, name)[kind != "measure"]
+        return SequenceStream(self.corpus, "train", name, length, [self.seed, number], choice)
 
     def _set_validation(self, most: int, fewest: int) -> None:
         corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
         parts, documents, before, places = [], [], 0, dict[str, slice]()
         for name, count in held_out_counts(corpus, shares, length, most, fewest).items():
             stream = held_out_stream(corpus, name, length, self.seed)
-            rows, ends = stream.rows(0, count), corpus.validation_documents[name]
+            rows, ends = stream.rows(0, count), corpus.validation[name].ends
             parts.append(stream.sequences(rows))
             documents.append(before + _documents(ends, rows, length))
             before += len(ends)
@@ -292,7 +290,7 @@ class Domains:
         stream = self._streams["measure", name]
         rows = stream.rows(self._positions["measure", name], count)
         self._positions["measure", name] += count
-        documents = _documents(self.corpus.train_documents[name], rows, self.sequence_length)
+        documents = _documents(self.corpus.train[name].ends, rows, self.sequence_length)
         return self._on_device(stream.sequences(rows)), documents
 
     def validation_batch(self, size: int) -> Tensor:

@@ -41,12 +41,9 @@ class Kind(NamedTuple):
 
 def kind_of(path: Path) -> Kind:
     """Returns what the endings of a name tell; in any case of letters."""
-    endings = [ending.lower() for ending in path.suffixes[-2:]]
-    compression = COMPRESSED.get(endings[-1]) if endings else None
-    form = (
-        FORMS.get(endings[-2 if compression else -1]) if len(endings) > bool(compression) else None
-    )
-    return Kind(form or "text", compression)
+    *_, before, last = ["", "", *(ending.lower() for ending in path.suffixes)]
+    compression = COMPRESSED.get(last)
+    return Kind(FORMS.get(before if compression else last, "text"), compression)
 
 
 def is_row_file(path: Path) -> bool:

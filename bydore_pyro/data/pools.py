@@ -11,11 +11,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from bydore_pyro.data.index import SPLITS
-from bydore_pyro.data.store import SIDES, TokenStore, nothing_counted, selected
-from bydore_pyro.data.tokens import joined
+from bydore_pyro.data.store import SIDES, Text, TokenStore, nothing_counted, selected
 from bydore_pyro.utils import content_hash
 
 FEWEST = 2  # sequences of a domain that is measured alone
@@ -115,17 +112,11 @@ def _pools(sizes: Mapping[str, int], least: int) -> dict[str, list[str]]:
 def _with_pool(store: TokenStore, pool: str, members: Sequence[str]) -> TokenStore:
     """Returns a store with some domains as one domain too; nothing is copied."""
     entries, entry = store.index["domains"], nothing_counted()
-    added: dict[str, Any] = {"files": dict(store.files)}
+    added: dict[str, Any] = {}
     for side in SIDES:
-        arrays, ends = dict(getattr(store, side)), dict(getattr(store, f"{side}_documents"))
-        if not {*members} <= {*arrays}:  # nothing is judged in a store made by hand
-            continue
-        before = np.cumsum([0, *(len(arrays[name]) for name in members)]).tolist()
-        moved = [ends[name] + start for name, start in zip(members, before, strict=False)]
-        arrays[pool], ends[pool] = joined([arrays[n] for n in members]), np.concatenate(moved)
-        added |= {side: arrays, f"{side}_documents": ends}
-        files = [file for name in members for file in store.files.get((side, name), [])]
-        added["files"][side, pool] = files
+        texts = getattr(store, side)
+        if {*members} <= {*texts}:  # nothing is judged in a store made by hand
+            added[side] = {**texts, pool: Text.joined([texts[name] for name in members])}
     for side in SPLITS:
         own = [entries[name][side] for name in members]
         entry[side] = {key: sum(one[key] for one in own) for key in entry[side]}

@@ -54,12 +54,7 @@ SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
 
 
 def prepare(
-    plan: Plan,
-    out: Path,
-    *,
-    processes: int = 0,
-    cluster: str | None = None,
-    wait: bool = False,
+    plan: Plan, out: Path, *, processes: int = 0, cluster: str | None = None, wait: bool = False
 ) -> TokenStore:
     """Builds a token store at `out`, or goes on with an unfinished one.
 

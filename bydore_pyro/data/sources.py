@@ -152,9 +152,8 @@ def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False)
     """
     if not path.is_dir():
         return [path]
-    real = (
-        str(path) if is_remote(path) else os.path.realpath(path)
-    )  # `Path.resolve` raises where links lead in a circle
+    # `Path.resolve` raises where links lead in a circle.
+    real = str(path) if is_remote(path) else os.path.realpath(path)
     if real in above:
         return []
     inside = sorted(p for p in path.iterdir() if not p.name.startswith("."))

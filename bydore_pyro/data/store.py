@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -33,12 +33,13 @@ import numpy as np
 
 from bydore_pyro.data.index import INDEX, SPLITS, read_index
 from bydore_pyro.data.remote import size_and_time
-from bydore_pyro.data.tokens import Tokens, parted
+from bydore_pyro.data.tokens import Tokens, joined, kept
 from bydore_pyro.utils import DataError, content_hash, listed
 
 SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
+EVERY = 3  # one held-out document of so many is judged
 
 
 class WatchedFile:
@@ -85,33 +86,88 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@dataclass(frozen=True, eq=False)
+class Text:
+    """The text of a domain on a side: a token array that knows its documents and its files.
+
+    Attributes:
+        tokens: ``(N,)``.
+        ends: Where the independent documents end: ascending, exclusive, the last one N.
+        files: What both are mapped from; none where they are not.
+    """
+
+    tokens: Tokens
+    ends: np.ndarray = field(repr=False)
+    files: tuple[WatchedFile, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, key: slice | np.ndarray) -> Any:
+        return self.tokens[key]
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.tokens, dtype, copy=copy)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the tokens, unsigned integers."""
+        return self.tokens.dtype
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where the documents begin."""
+        return self.ends - np.diff(self.ends, prepend=0)
+
+    @classmethod
+    def joined(cls, texts: Sequence[Text]) -> Text:
+        """Returns texts one behind the other as one, without copying tokens."""
+        if len(texts) == 1:
+            return texts[0]
+        before = np.cumsum([0, *map(len, texts)])
+        ends = [text.ends + start for text, start in zip(texts, before, strict=False)]
+        files = tuple(file for text in texts for file in text.files)
+        return cls(joined([t.tokens for t in texts]), np.concatenate([before[:0], *ends]), files)
+
+    def only(self, chosen: np.ndarray) -> Text:
+        """Returns the chosen documents, booleans ``(n,)``, one behind the other, without copying
+        tokens."""
+        if chosen.all():
+            return self
+        starts, stops = self.starts[chosen], self.ends[chosen]
+        ends = np.cumsum(stops - starts)
+        ends.flags.writeable = False
+        return Text(kept(self.tokens, (starts, stops)), ends, self.files)
+
+    def require_unchanged(self) -> None:
+        """Checks that the files have not changed since they were opened.
+
+        Raises:
+            DataError: Names the first that has.
+        """
+        for file in self.files:
+            file.require_unchanged()
+
+
 @dataclass(frozen=True)
 class TokenStore:
-    """Tokens by domain and side, memory-mapped.
+    """Text by domain and side, memory-mapped.
 
     Attributes:
         folder: Where it lies.
-        train: Token array of each domain, sorted by name; empty where a domain has none.
-        validation: The held-out ones, of which targets are made.
+        train: Text of each domain, sorted by name; empty where a domain has none.
+        validation: Held-out text, of which targets are made.
         index: What `index.json` holds.
-        train_documents: Of each domain, where the independent documents of its token array end.
-        validation_documents: Of the held-out ones.
-        judged: Held-out ones by which finished models are judged, read by nothing else; empty where
+        judged: Held-out text by which finished models are judged, read by nothing else; empty where
             a domain has none.
-        judged_documents: Of these.
-        files: What the arrays are mapped from, by side and domain; none where they are not.
         reopen: Opens it again in another process, where its folder does not hold its text.
     """
 
     folder: Path
-    train: Mapping[str, Tokens]
-    validation: Mapping[str, Tokens]
+    train: Mapping[str, Text]
+    validation: Mapping[str, Text]
     index: dict[str, Any] = field(repr=False)
-    train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    judged: Mapping[str, Tokens] = field(default_factory=dict)
-    judged_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    files: dict[tuple[str, str], list[WatchedFile]] = field(default_factory=dict, repr=False)
+    judged: Mapping[str, Text] = field(default_factory=dict)
     reopen: Callable[[], TokenStore] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -154,20 +210,21 @@ class TokenStore:
         sampled = self.in_all(name)
         return sampled["tokens"] if sampled else len(self.train[name])
 
-    def taken(self, split: str, name: str, take: Callable[[], np.ndarray]) -> np.ndarray:
-        """Returns the tokens that `take` reads from the array of a side and domain. Checks first
-        that the file has not changed since it was opened.
+    def read(self, side: str, name: str, key: slice | np.ndarray) -> np.ndarray:
+        """Returns tokens of a side and domain: a slice, or those at an array of positions. Checks
+        first that the files have not changed since they were opened.
 
         Raises:
-            DataError: When the file has changed, or holds tokens beyond the vocabulary.
+            DataError: When a file has changed, or holds tokens beyond the vocabulary.
         """
-        self.require_unchanged((split, name))
-        found = take()
+        text: Text = getattr(self, side)[name]
+        text.require_unchanged()
+        found = np.asarray(text[key])
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
             raise DataError(
                 f"Expected tokens below {self.vocabulary}, the vocabulary of {self.tokenizer}, "
-                f"found {largest} in the {split} text of '{name}'"
+                f"found {largest} in the {side} text of '{name}'"
             )
         return found
 
@@ -175,33 +232,26 @@ class TokenStore:
         """Returns a store in which every third held-out document is no longer validation but
         judged, in domains without judged text; where `names` are given, which changes the hash, in
         these alone. Nothing is copied."""
-        sides = ("validation", "judged")
-        parts: dict[str, Any] = {
-            part: dict(getattr(self, part))
-            for part in ("files", *sides, *(f"{side}_documents" for side in sides))
-        }
+        validation, judged, index = {**self.validation}, {**self.judged}, self.index
         wanted = self.names if names is None else names
-        new = [name for name in wanted if not len(self.judged.get(name, ()))]
+        new = [name for name in wanted if not len(judged.get(name, ()))]
         for name in new:
-            both = parted(self.validation[name], self.validation_documents[name])
-            for side, (tokens, ends) in zip(sides, both, strict=True):
-                parts[side][name], parts[f"{side}_documents"][name] = tokens, ends
-            parts["files"]["judged", name] = self.files.get(("validation", name), [])
+            text = validation[name]
+            judges = np.arange(len(text.ends)) % EVERY == EVERY - 1
+            validation[name], judged[name] = text.only(~judges), text.only(judges)
         if names is not None and new:
-            sha256 = content_hash([self.sha256, *new])
-            parts["index"] = {**self.index, "sha256": sha256}
-        return replace(self, **parts)
+            index = {**index, "sha256": content_hash([self.sha256, *new])}
+        return replace(self, validation=validation, judged=judged, index=index)
 
-    def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
-        """Checks that the files, or those of a side and domain, have not changed since they were
-        opened.
+    def require_unchanged(self) -> None:
+        """Checks that no file has changed since it was opened.
 
         Raises:
-            DataError: Names the first that is not.
+            DataError: Names the first that has.
         """
-        for files in self.files.values() if place is None else [self.files.get(place, [])]:
-            for file in files:
-                file.require_unchanged()
+        for side in SIDES:
+            for text in getattr(self, side).values():
+                text.require_unchanged()
 
 
 def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
@@ -257,7 +307,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     """
     index = read_index(folder)
     dtype = np.dtype(index["dtype"])
-    store = TokenStore(folder, {}, {}, index)
+    store, texts = TokenStore(folder, {}, {}, index), []
     for name, split in product(sorted(index["domains"]), SPLITS):
         entry, place = index["domains"][name][split], folder / split
         bins, ends = place / f"{stored_as(name)}.bin", place / f"{stored_as(name)}.ends"
@@ -267,14 +317,13 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             raise DataError(
                 f"Expected the last end of a document at {entry['tokens']}, found {last}: {ends}"
             )
-        getattr(store, split)[name] = _mapped(bins, entry["tokens"], dtype)
-        getattr(store, f"{split}_documents")[name] = documents
-        watched = [WatchedFile(bins, entry["sha256"]), WatchedFile(ends, entry["ends_sha256"])]
-        store.files[split, name] = watched
-    arrays = (*store.train.values(), *store.validation.values())
-    size = sum(len(array) * array.dtype.itemsize for array in arrays)
+        tokens = _mapped(bins, entry["tokens"], dtype)
+        watched = WatchedFile(bins, entry["sha256"]), WatchedFile(ends, entry["ends_sha256"])
+        texts.append(Text(tokens, documents, watched))
+        getattr(store, split)[name] = texts[-1]
+    size = sum(len(text) * dtype.itemsize for text in texts)
     if verify or (verify is None and size <= ALWAYS_VERIFIED):
-        for file in (file for files in store.files.values() for file in files):
+        for file in (file for text in texts for file in text.files):
             if file_sha256(file.path) != file.sha256:
                 raise DataError(f"Expected what {INDEX} names, found other content in {file.path}")
     return store.with_judged()

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-EVERY = 3  # one document of so many is judged
 #: What is kept of an array: starts and ends, exclusive.
 Runs = tuple[np.ndarray, np.ndarray]
 
@@ -81,29 +80,3 @@ def kept(tokens: Tokens, runs: Runs) -> Tokens:
         return np.asarray(tokens[starts[run] + positions - before[run]])
 
     return LazyTokens(take, tokens.dtype, (0, int(ends[-1]) if len(ends) else 0))
-
-
-def parted(
-    tokens: Tokens, ends: np.ndarray
-) -> tuple[tuple[Tokens, np.ndarray], tuple[Tokens, np.ndarray]]:
-    """Parts an array from every third of its documents, which judge, without copying.
-
-    Args:
-        tokens: The array.
-        ends: Where its documents end.
-
-    Returns:
-        The others and where they end; those, none if there are fewer than three, and their ends.
-    """
-    judged = np.arange(len(ends)) % EVERY == EVERY - 1
-    return _documents(tokens, ends, ~judged), _documents(tokens, ends, judged)
-
-
-def _documents(tokens: Tokens, ends: np.ndarray, chosen: np.ndarray) -> tuple[Tokens, np.ndarray]:
-    """Returns some documents of an array, one behind the other, and where they end."""
-    if chosen.all():
-        return tokens, ends
-    starts, stops = np.concatenate([ends[:0], [0], ends[:-1]])[chosen], ends[chosen]
-    own = np.cumsum(stops - starts)
-    own.flags.writeable = False
-    return kept(tokens, (starts, stops)), own

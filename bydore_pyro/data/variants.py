@@ -15,7 +15,7 @@ from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.kinds import is_row_file
 from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows
-from bydore_pyro.data.store import END, SIDES, TokenStore, check_needed, nothing_counted
+from bydore_pyro.data.store import END, SIDES, Text, TokenStore, check_needed, nothing_counted
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.utils import DataError, listed
 
@@ -34,9 +34,8 @@ def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
         )
     domains = dict(sorted((store.index["domains"] | added.index["domains"]).items()))
     sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, store.index["dtype"])
-    parts = ("files", *(part for side in SIDES for part in (side, f"{side}_documents")))
     joined: dict[str, Any] = {
-        part: dict(sorted((getattr(store, part) | getattr(added, part)).items())) for part in parts
+        side: dict(sorted((getattr(store, side) | getattr(added, side)).items())) for side in SIDES
     }
     index = {**store.index, "domains": domains, "sha256": sha256}
     return dataclasses.replace(store, index=index, **joined)
@@ -105,9 +104,9 @@ def with_validation_file(
         "ends_sha256": hashlib.sha256(ends.tobytes()).hexdigest(),
     }
     index = {**store.index, "domains": {name: entry}}
-    none, no_ends = {name: tokens[:0]}, {name: ends[:0]}
-    parts = none, {name: tokens}, index, no_ends, {name: ends}, none, no_ends
-    return joined_stores(store, TokenStore(store.folder, *parts))
+    none = {name: Text(tokens[:0], ends[:0])}
+    added = TokenStore(store.folder, none, {name: Text(tokens, ends)}, index, none)
+    return joined_stores(store, added)
 
 
 def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = None) -> TokenStore:
@@ -121,27 +120,25 @@ def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = Non
         DataError: When there is no such domain.
     """
     check_needed(most, store.names)
-    train, ends = dict(store.train), dict(store.train_documents)
+    train = dict(store.train)
     entries = dict(store.index.get("domains", {}))
     for name, size in most.items():
-        if size >= len(train[name]):
+        text = train[name]
+        if size >= len(text):
             continue
         if name in entries:  # what is left of it is all of it
             of_train = {k: v for k, v in entries[name]["train"].items() if k != "in_all"}
             entries[name] = {**entries[name], "train": of_train}
-        order = np.arange(len(ends[name]))
+        order, starts, ends = np.arange(len(text.ends)), text.starts, text.ends
         if seed is not None:
             order = np.random.default_rng([seed, *name.encode()]).permutation(order)
-        starts = np.concatenate([[0], ends[name][:-1]])
-        total = np.cumsum((ends[name] - starts)[order])
+        total = np.cumsum((ends - starts)[order])
         taken = order[: int(np.searchsorted(total, size)) + 1]
-        if seed is None:
-            train[name] = train[name][:size]  # as it lies on the disk, without a copy
-        else:
-            parts = [train[name][starts[i] : ends[name][i]] for i in taken]
-            train[name] = np.concatenate(parts)[:size]
-        ends[name] = np.minimum(total[: len(taken)], size)
+        tokens = text[:size]  # as it lies on the disk, without a copy
+        if seed is not None:
+            tokens = np.concatenate([text[starts[i] : ends[i]] for i in taken])[:size]
+        train[name] = Text(tokens, np.minimum(total[: len(taken)], size), text.files)
     identity = f"{store.sha256} {sorted(most.items())}" + (f" {seed}" if seed is not None else "")
     sha256 = hashlib.sha256(identity.encode()).hexdigest()
     index = {**store.index, "sha256": sha256, "domains": entries}
-    return dataclasses.replace(store, train=train, train_documents=ends, index=index)
+    return dataclasses.replace(store, train=train, index=index)

@@ -182,22 +182,16 @@ def _blend(shares: Sequence[Share]) -> list[str]:
 
 def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
     """Hugging Face `datasets`: the arguments of `interleave_datasets`."""
-    probabilities = [share.weight for share in shares]
-    return _json(
-        {
-            "weights_are": f"shares of {UNITS[samples]}",
-            "names": [share.name for share in shares],
-            "paths": [
-                share.path if len(share.paths) == 1 else [*share.paths]
-                for share in shares
-                if share.paths
-            ]
-            or None,
-            "interleave_datasets": {
-                "probabilities": probabilities, "seed": 0, "stopping_strategy": "all_exhausted"
-            },
-        }
-    )  # fmt: skip
+    weights = [share.weight for share in shares]
+    content = {
+        "weights_are": f"shares of {UNITS[samples]}",
+        "names": [s.name for s in shares],
+        "paths": [s.path if len(s.paths) == 1 else [*s.paths] for s in shares if s.paths] or None,
+        "interleave_datasets": {
+            "probabilities": weights, "seed": 0, "stopping_strategy": "all_exhausted"
+        },
+    }  # fmt: skip
+    return _json(content)
 
 
 def _for_streaming(shares: Sequence[Share], samples: Samples) -> str:
@@ -232,24 +226,16 @@ def as_stage(to: str, text: str, step: int) -> str:
     levanter's list `train_weights` or nanotron's `data_stages`; others take one file a stage."""
     import yaml
 
-    if to not in STAGES:
+    if to not in ("levanter", "nanotron"):
         return text
     content = yaml.safe_load(text)
+    if to == "levanter":
+        content["train_weights"] = [[step, content["train_weights"]]]
+    else:
+        stage = {"name": f"from step {step}", "start_training_step": step}
+        content = {"data_stages": [{**stage, "data": {"dataset": content}}]}
     note = text.partition("\n")[0] + f" The stage from step {step} on: append it to those before."
-    return note + "\n" + yaml.safe_dump(STAGES[to](content, step), sort_keys=False, width=1000)
-
-
-STAGES: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
-    "levanter": lambda content, step: {
-        **content,
-        "train_weights": [[step, content["train_weights"]]],
-    },
-    "nanotron": lambda content, step: {
-        "data_stages": [
-            {"name": f"from step {step}", "start_training_step": step, "data": {"dataset": content}}
-        ]
-    },
-}
+    return note + "\n" + yaml.safe_dump(content, sort_keys=False, width=1000)
 
 
 def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:

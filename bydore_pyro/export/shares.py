@@ -103,8 +103,8 @@ def tokens_per_byte(
     found = {}
     for name in names:
         texts, ends, count = [], 0, 0
-        for piece in _pieces(store.train.get(name, np.empty(0, np.int64))):
-            store.require_unchanged(("train", name))
+        for piece in _pieces(store.train[name]) if name in store.train else ():
+            store.train[name].require_unchanged()
             count += len(piece)
             stops = np.flatnonzero(piece == end)
             ends += len(stops)

@@ -29,7 +29,7 @@ def cautions_of(options: Options, domains: Domains) -> list[str]:
             f"documents in the validation set: {few}. With fewer than {FEW_DOCUMENTS} the "
             "intervals may be too narrow for other text of its kind"
         )
-    trained = {name: len(corpus.train_documents[name]) for name in domains.names}
+    trained = {name: len(corpus.train[name].ends) for name in domains.names}
     if few := _few(trained):
         found.append(
             f"documents of domains: {few}. With fewer than {FEW_DOCUMENTS} what is measured of a "

@@ -47,7 +47,7 @@ def read_litdata(path: Path) -> Inventory:
     parts, ends, claims, before = [], [np.empty(0, END)], [], 0
     for file, chunk in chunks:
         bounds = _bounds(file)
-        claims += _claims(chunk, path, {"chunk_size": ("items", len(bounds) - 1)})
+        claims.append(_claim(chunk, "chunk_size", "items", len(bounds) - 1, path))
         count, rest = divmod(int(bounds[-1] - bounds[0]), dtype.itemsize)
         if rest or ((bounds - bounds[0]) % dtype.itemsize).any():
             raise DataError(f"Expected items of {dtype.itemsize}-byte tokens, found others: {file}")
@@ -84,8 +84,8 @@ def read_mds(path: Path) -> Inventory:
             claim
             for column, shard in zip(columns, index["shards"], strict=True)
             for claim in (
-                *_claims(shard, path, {"samples": ("samples", len(column.begins))}),
-                *_claims(shard["raw_data"], path, {"bytes": ("bytes", size_of(column.file))}),
+                _claim(shard, "samples", "samples", len(column.begins), path),
+                _claim(shard["raw_data"], "bytes", "bytes", size_of(column.file), path),
             )
         ]
     files = (*(column.file for column in columns), path)
@@ -100,13 +100,10 @@ def read_mds(path: Path) -> Inventory:
     return Inventory(tokens=tokens, widths=(2, 4, 8), files=files, claims=claims)
 
 
-def _claims(entry: Mapping[str, Any], path: Path, found: dict[str, tuple[str, int]]) -> list[Claim]:
-    """Claims of an index's entry, as far as it makes them."""
-    return [
-        Claim(what, entry[key] if isinstance(entry[key], int) else -1, count, path)
-        for key, (what, count) in found.items()
-        if key in entry
-    ]
+def _claim(entry: Mapping[str, Any], key: str, what: str, found: int, path: Path) -> Claim:
+    """What an entry of an index says; where it says nothing, what there is."""
+    declared = entry.get(key, found)
+    return Claim(what, declared if isinstance(declared, int) else -1, found, path)
 
 
 class _Column(NamedTuple):

@@ -9,13 +9,13 @@ files of all shards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import END, Runs, Tokens, kept
+from bydore_pyro.data import END, Runs, Text, Tokens, kept
 from bydore_pyro.utils import DataError
 
 AT_ONCE = 2**22  # tokens that are looked at at once
@@ -70,19 +70,15 @@ class Known:
     width: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shard:
-    """A shard that holds what it should.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shard(Text):
+    """The text of a shard that holds what it should.
 
     Attributes:
-        tokens: ``(N,)``, without padding.
-        ends: Where documents end: exclusive, ascending, the last one N.
         padding: Tokens that are left out.
         scanned: Whether documents were found by their separator.
     """
 
-    tokens: Tokens
-    ends: np.ndarray
     padding: int = 0
     scanned: bool = False
 
@@ -206,8 +202,7 @@ def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Ru
     keeps = np.ones(len(ends), bool)
     keeps[alone[filler]] = False
     if known.pad is not None and (_some(tokens) == known.pad).any():
-        pads = Known(vocabulary=known.vocabulary, separator=-1, pad=known.pad)
-        (starts, stops), _ = _scanned(tokens, pads)
+        (starts, stops), _ = _scanned(tokens, replace(known, separator=-1))
         before = np.concatenate([[0], np.cumsum(stops - starts)])
         run = np.searchsorted(starts, ends, "left") - 1
         found = before[run] + np.minimum(ends, stops[run]) - starts[run]
@@ -219,8 +214,8 @@ def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Ru
 
 def _without(tokens: Tokens, runs: Runs, ends: np.ndarray, *, scanned: bool = False) -> Shard:
     padding = len(tokens) - (int(ends[-1]) if len(ends) else 0)
-    kept_tokens = kept(tokens, runs) if padding else tokens
-    return Shard(tokens=kept_tokens, ends=ends, padding=padding, scanned=scanned)
+    left = kept(tokens, runs) if padding else tokens
+    return Shard(left, ends, padding=padding, scanned=scanned)
 
 
 class Place(NamedTuple):

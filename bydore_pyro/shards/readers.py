@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +152,7 @@ def _counted(path: Path, count: int) -> Tokens | Callable[[int], Tokens]:
     """The tokens of a file that is as long as so many, or a function of the width if it is not."""
     size = size_of(path)
     width = next((each for each in (2, 4) if size == each * count), None)
-    return partial(numbers, path)(f"<u{width}") if width else _of_width(path)
+    return _of_width(path)(width) if width else _of_width(path)
 
 
 def read_llmc(path: Path) -> Inventory:

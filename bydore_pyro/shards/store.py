@@ -6,10 +6,10 @@ import hashlib
 import io
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,16 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import (
-    END,
     FORMAT,
     SPLITS,
     CorpusConfig,
     RowConfig,
+    Text,
     TokenizerConfig,
-    Tokens,
     TokenStore,
     WatchedFile,
     cache_folder,
     file_sha256,
-    joined,
     load_encoder,
     nothing_counted,
     pad_token,
@@ -52,16 +50,6 @@ NAME = 60  # characters of a name that foreign metadata give
 UNSHUFFLED = "_unshuffled"  # what datatrove calls shards until it has shuffled them
 
 
-@dataclass
-class _Side:
-    """Tokens of a domain on a side, where their documents end, and the files that they are in."""
-
-    tokens: Tokens
-    ends: np.ndarray
-    files: list[Path]
-    padding: int = 0
-
-
 class _Notes:
     """Names by what there is to tell of them, when all shards are opened."""
 
@@ -69,6 +57,7 @@ class _Notes:
         self.scans = False  # whether it was told that all of a shard is read
         self.lines: dict[str, list[str]] = defaultdict(list)
         self.left_out: dict[str, list[str]] = defaultdict(list)
+        self.padding: Counter[str] = Counter()  # tokens
         self.rows: dict[str, list[int]] = {}
         self.tokenizers: dict[str, str] = {}
 
@@ -123,12 +112,12 @@ def open_shards(
         entries[name] = _put(store, name, sides)
         notes.rows[name] = [
             sum(len(found.get((name, side), [])) for side in SPLITS),
-            sum(len(side.ends) for side in sides),
-            *(len(side.tokens) for side in sides),
-            sum(side.padding for side in sides),
+            sum(len(text.ends) for text in sides),
+            *map(len, sides),
+            notes.padding[name],
         ]
-    arrays = (*store.train.values(), *store.validation.values())
-    dtype = np.result_type(*(tokens.dtype for tokens in arrays)).str
+    texts = (*store.train.values(), *store.validation.values())
+    dtype = np.result_type(*(text.dtype for text in texts)).str
     sha256 = tokenizer_sha256(store.tokenizer)
     store.index.update(
         format=FORMAT,
@@ -139,7 +128,7 @@ def open_shards(
         dtype=dtype,
         domains=entries,
     )
-    shards, total = sum(map(len, found.values())), sum(map(len, arrays))
+    shards, total = sum(map(len, found.values())), sum(map(len, texts))
     tell(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
     _tell(notes, given)
     return store.with_judged()
@@ -237,23 +226,22 @@ def _tokenizer_in(cache: Path, given: str) -> Path:
     return place
 
 
-def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) -> _Side:
+def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) -> Text:
     """Opens the shards of a domain's side, and looks whether they are of the tokenizer."""
-    side, parts, ends = _Side(np.empty(0, "<u2"), np.empty(0, END), []), [], []
-    before = 0
+    texts = []
     for one in found:
         if one.ends is None and not notes.scans:
             tell("reading all of the shards that do not tell where documents end")
             notes.scans = True
         shard = checked(one, known)
-        side.padding += shard.padding
-        if not len(shard.tokens):
+        notes.padding[name] += shard.padding
+        if not len(shard):
             notes.lines["empty shards, left out"].append(f"{name}: {one.files[0].name}")
             continue
         end = known.separator
         if shard.scanned:
             notes.lines[f"documents end where end-of-text stands ({end})"].append(name)
-        looked_at, ended = _ended(shard.tokens, shard.ends, end)
+        looked_at, ended = _ended(shard, end)
         if shard.scanned and ended <= looked_at / 2:
             line = f"warning: no end-of-text ({end}) divides documents"
             notes.lines[f"{line}; --separator names another token"].append(name)
@@ -263,25 +251,20 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.lines[line].append(f"{name}{some}")
         if one.tokenizer is not None:
             notes.tokenizers[name] = one.tokenizer
-        ends.append(shard.ends + before if before else shard.ends)
-        parts.append(shard.tokens)
-        side.files += one.files
-        before += len(shard.tokens)
-    if found and not parts:
+        files = tuple(WatchedFile(file, fingerprint(file), fingerprint) for file in one.files)
+        texts.append(replace(shard, files=files))
+    if found and not texts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
-    if parts:
-        side.tokens = joined(parts)
-        side.ends = ends[0] if len(ends) == 1 else np.concatenate(ends)
-    return side
+    return Text.joined(texts)
 
 
-def _ended(tokens: Tokens, ends: np.ndarray, end: int) -> tuple[int, int]:
+def _ended(text: Text, end: int) -> tuple[int, int]:
     """How many documents are looked at, and how many of them end with the separator."""
-    some = np.linspace(0, len(ends) - 1, min(len(ends), LOOKED_AT)).astype(int)
-    return len(some), int((np.asarray(tokens[ends[some] - 1]) == end).sum())
+    some = np.linspace(0, len(text.ends) - 1, min(len(text.ends), LOOKED_AT)).astype(int)
+    return len(some), int((np.asarray(text[text.ends[some] - 1]) == end).sum())
 
 
-def _held_out(whole: _Side, share: float) -> tuple[list[_Side], str]:
+def _held_out(whole: Text, share: float) -> tuple[list[Text], str]:
     """Splits a domain: its last documents are held out, about a share of its tokens; or its last
     tokens, where no document ends near there. Returns in words which of the two."""
     tokens, ends = whole.tokens, whole.ends
@@ -295,30 +278,21 @@ def _held_out(whole: _Side, share: float) -> tuple[list[_Side], str]:
     first, rest = ends[ends <= cut], ends[ends > cut]
     if not len(first) or first[-1] != cut:
         first = np.append(first, cut)[: cut and None]
-    return [
-        _Side(tokens[:cut], first, whole.files, whole.padding),
-        _Side(tokens[cut:], rest - cut, whole.files),
-    ], how
+    held_out = Text(tokens[cut:], rest - cut, whole.files)
+    return [Text(tokens[:cut], first, whole.files), held_out], how
 
 
-def _put(store: TokenStore, name: str, sides: Sequence[_Side]) -> dict[str, Any]:
+def _put(store: TokenStore, name: str, sides: Sequence[Text]) -> dict[str, Any]:
     """Puts a domain into the store; returns its entry of the index."""
     entry = nothing_counted()
-    known: dict[Path, str] = {}
-    for split, side in zip(SPLITS, sides, strict=True):
-        known |= {path: fingerprint(path) for path in side.files if path not in known}
-        hashes = [known[path] for path in side.files]
-        getattr(store, split)[name] = side.tokens
-        getattr(store, f"{split}_documents")[name] = side.ends
-        store.files[split, name] = [
-            WatchedFile(path, known[path], fingerprint) for path in side.files
-        ]
+    for split, text in zip(SPLITS, sides, strict=True):
+        getattr(store, split)[name] = text
         entry[split] |= {
-            "tokens": len(side.tokens),
-            "documents": len(side.ends),
-            "independent_documents": len(side.ends),
-            "sha256": content_hash([hashes, len(side.tokens), split]),
-            "ends_sha256": hashlib.sha256(np.ascontiguousarray(side.ends).data).hexdigest(),
+            "tokens": len(text),
+            "documents": len(text.ends),
+            "independent_documents": len(text.ends),
+            "sha256": content_hash([[file.sha256 for file in text.files], len(text), split]),
+            "ends_sha256": hashlib.sha256(np.ascontiguousarray(text.ends).data).hexdigest(),
         }
     return entry
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 from torch import Tensor
@@ -46,19 +45,13 @@ def held_out_losses(
 
     names = [name for name, tokens in store.validation.items() if len(tokens) >= 2]
     about = {"desc": "held-out text", "unit": "domain", "mininterval": 0.5}
+    found = {}
     with tqdm(names, disable=not names, **about) as bar:
-        return {
-            name: loss_on(model, _sequences(store, name, length), chunk, f"'{name}'")
-            for name in bar
-        }
-
-
-def _sequences(store: TokenStore, name: str, length: int) -> Tensor:
-    """Draws sequences of a domain's held-out text ``(N, T)``."""
-    tokens = store.validation[name]
-    taken = partial(store.taken, "validation", name)
-    stream = SequenceStream(tokens, min(length, len(tokens)), [STREAM, *name.encode()], taken=taken)
-    return stream.first(MOST)
+        for name in bar:
+            most = min(length, len(store.validation[name]))
+            stream = SequenceStream(store, "validation", name, most, [STREAM])
+            found[name] = loss_on(model, stream.first(MOST), chunk, f"'{name}'")
+    return found
 
 
 def loss_on(model: MeasuredModel, sequences: Tensor, chunk: int, named: str) -> HeldOutLoss:

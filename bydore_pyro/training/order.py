@@ -120,11 +120,10 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         self.names = tuple(names)
         self._streams = []
         for name in names:
-            text, order = store.train[name], [seed, STREAM, *name.encode()]
-            aside = kept_aside(len(text) // sequence_length, measured, seed, name)
-            taken = partial(store.taken, "train", name)
-            part = None if aside is None else aside[1]
-            self._streams.append(SequenceStream(text, sequence_length, order, part, taken=taken))
+            count, order = len(store.train[name]) // sequence_length, [seed, STREAM]
+            _, part = kept_aside(count, measured, seed, name)
+            stream = SequenceStream(store, "train", name, sequence_length, order, part)
+            self._streams.append(stream)
         reopen = store.reopen or partial(open_store, store.folder, verify=False)
         self._given = (reopen, self.names, sequence_length, seed, measured)
 

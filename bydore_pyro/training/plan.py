@@ -29,6 +29,8 @@ class TrainingPlan:
     """What a training will do."""
 
     config: TargetConfig
+    store: TokenStore
+    live: Schedule | None
     model: PretrainedConfig  # with the text's vocabulary
     dataset: MixtureDataset
     stages: Stages
@@ -99,6 +101,8 @@ def plan_training(
     )
     return TrainingPlan(
         config=config,
+        store=store,
+        live=live,
         model=empty.config,
         dataset=dataset,
         stages=stages,

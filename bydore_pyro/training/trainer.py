@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 from transformers import Trainer, TrainerCallback
 
-from bydore_pyro.data import TokenStore
 from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
 from bydore_pyro.training.order import MixtureSampler
-from bydore_pyro.training.stages import MEASURING, Schedule
+from bydore_pyro.training.plan import TrainingPlan
+from bydore_pyro.training.stages import MEASURING
 from bydore_pyro.utils import NonFiniteError, RunFolder
 
 
@@ -79,25 +79,14 @@ class RunCallback(TrainerCallback):
 
     Args:
         trainer: Knows the other processes.
-        belongs: What the checkpoints belong to.
-        store: The text.
-        folder: Of the run.
+        plan: Of the training.
         asked: Returns the number of the signal that arrived in this process, 0 before.
-        live: A mixture that the training moves, or None.
     """
 
     def __init__(
-        self,
-        trainer: MixtureTrainer,
-        belongs: Mapping[str, Any],
-        store: TokenStore,
-        folder: RunFolder,
-        asked: Callable[[], int],
-        live: Schedule | None = None,
+        self, trainer: MixtureTrainer, plan: TrainingPlan, asked: Callable[[], int]
     ) -> None:
-        self._live = live
-        self._trainer, self._belongs, self._store = trainer, belongs, store
-        self._folder, self._asked = folder, asked
+        self._trainer, self._plan, self._asked = trainer, plan, asked
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
         """Checks what is logged.
@@ -121,10 +110,10 @@ class RunCallback(TrainerCallback):
             DataError: When the text is.
         """
         state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
-        self._folder.require()  # the Trainer would make it again
-        if self._live is not None:
+        self._trainer.folder.require()  # the Trainer would make it again
+        if self._plan.live is not None:
             model: Any = self._trainer.accelerator.unwrap_model(self._trainer.model)
-            logged = self._live.after_step(model, state.global_step)
+            logged = self._plan.live.after_step(model, state.global_step)
             if logged and args.report_to:
                 self._trainer.log(logged)
             for bar in self._trainer.bars() if logged else ():
@@ -132,14 +121,15 @@ class RunCallback(TrainerCallback):
         if self._trainer.largest(self._asked()):
             control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:
-            self._store.require_unchanged()
+            self._plan.store.require_unchanged()
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Completes the checkpoint when every process has written its file."""
         self._trainer.accelerator.wait_for_everyone()
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            copy_tokenizer(self._store.tokenizer, checkpoint)
-            if self._live is not None:
-                self._live.save(checkpoint)
-            write_seal(checkpoint, self._belongs, self._trainer.sampler.state(state.global_step))
+            copy_tokenizer(self._plan.store.tokenizer, checkpoint)
+            if self._plan.live is not None:
+                self._plan.live.save(checkpoint)
+            order = self._trainer.sampler.state(state.global_step)
+            write_seal(checkpoint, self._plan.belongs, order)

@@ -53,17 +53,15 @@ PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; no
 
 def build_trainer(
     plan: TrainingPlan,
-    store: TokenStore,
     folder: RunFolder,
     callbacks: Sequence[TrainerCallback] = (),
     asked: Callable[[], int] = lambda: 0,
-    live: Schedule | None = None,
 ) -> MixtureTrainer:
-    """Returns the Trainer of a fresh model; `folder`, `store` and `asked` are for its callback."""
-    config = plan.config
+    """Returns the Trainer of a fresh model; `folder` and `asked` are for its callback."""
+    config, live = plan.config, plan.live
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model: Any = build_language_model(plan.model, store.vocabulary)
+        model: Any = build_language_model(plan.model, plan.store.vocabulary)
         if config.activation_checkpointing:
             newer = getattr(model, "activation_checkpointing_enable", None)
             (newer or model.gradient_checkpointing_enable)()
@@ -76,8 +74,7 @@ def build_trainer(
         config.target_batch_sequences,
         plan.state,
     )
-    trainer.add_callback(RunCallback(trainer, plan.belongs, store, folder, asked, live))
-    for callback in callbacks:
+    for callback in (RunCallback(trainer, plan, asked), *callbacks):
         trainer.add_callback(callback)
     return trainer
 
@@ -168,7 +165,7 @@ def train_target(
         start = time.perf_counter()
         try:
             with deferred() as asked:
-                trainer = build_trainer(plan, store, folder, callbacks, asked, live)
+                trainer = build_trainer(plan, folder, callbacks, asked)
                 trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
                 # Every process comes here: none ends before it is saved.
                 if number := trainer.largest(asked()):
@@ -184,8 +181,8 @@ def train_target(
         store.require_unchanged()
         seconds = time.perf_counter() - start
         # First: a model whose losses are NaN is none.
-        told = _held_out(trainer, plan, store, live)
-        _save_model(trainer, store, folder)
+        told = _held_out(trainer, plan)
+        _save_model(trainer, store.tokenizer)
         metrics = _record(trainer, plan, seconds, told)
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
@@ -206,18 +203,16 @@ def _check_folder(out: Path, resume: bool) -> None:
         raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
 
 
-def _held_out(
-    trainer: MixtureTrainer, plan: TrainingPlan, store: TokenStore, live: Schedule | None
-) -> dict[str, Any]:
+def _held_out(trainer: MixtureTrainer, plan: TrainingPlan) -> dict[str, Any]:
     """Returns what the record tells of held-out text; every process takes part in reading it."""
-    config = plan.config
+    config, live = plan.config, plan.live
     model = MeasuredModel(
         trainer.accelerator.unwrap_model(trainer.model),
         parallel=Parallel(cpu=not config.on_gpu),
         precision=config.precision if config.on_gpu else "float32",
     )
     chunk = plan.device_batch * plan.processes
-    found = held_out_losses(model, store, config.sequence_length, chunk)
+    found = held_out_losses(model, plan.store, config.sequence_length, chunk)
     target = None if live is None else loss_on(model, live.target, chunk, "the target")
     return {
         "held_out_loss_nats_per_token": {name: one.loss for name, one in found.items()},
@@ -227,8 +222,9 @@ def _held_out(
     }
 
 
-def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -> None:
+def _save_model(trainer: MixtureTrainer, tokenizer: Path) -> None:
     """Writes the final model with its tokenizer; every process takes part in gathering it."""
+    folder = trainer.folder
     trainer.accelerator.unwrap_model(trainer.model).config.use_cache = True
     if not folder.writes:
         trainer.save_model(str(folder.path / MODEL))  # writes nothing
@@ -237,7 +233,7 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
     with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
-        copy_tokenizer(store.tokenizer, aside)
+        copy_tokenizer(tokenizer, aside)
 
 
 def _record(

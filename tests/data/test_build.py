@@ -58,21 +58,18 @@ def records(patch: pytest.MonkeyPatch, batch: int, seconds: float = 0.0) -> None
 def check_ends(store: TokenStore) -> None:
     """The ends of the cut rows and files, by the texts themselves."""
     found, store = documents_in(store), unparted(store)
-    for side, ends in (
-        ("train", store.train_documents),
-        ("validation", store.validation_documents),
-    ):
+    for side, texts in (("train", store.train), ("validation", store.validation)):
         for name in ("rows", "files"):
             whose = [" ".join(text.split()[-4:-2]) for text in found[side][name]]
             every = ends_in(store, side, name)
             last = [i for i, who in enumerate(whose) if whose[i + 1 : i + 2] != [who]]
-            assert ends[name].tolist() == [every[i] for i in last]
+            assert texts[name].ends.tolist() == [every[i] for i in last]
             assert len({*whose}) == len(last) > 10, "each once"
             assert len(every) > 2 * len(last), "cut"
         every = ends_in(store, side, "pieces")
-        assert ends["pieces"].tolist() == every[1::2], "two lines a piece, two texts a document"
+        assert texts["pieces"].ends.tolist() == every[1::2], "two lines a piece, two texts each"
         assert len(every) == len(found[side]["pieces"])
-    assert len(store.train_documents["pieces"]) + len(store.validation_documents["pieces"]) == 60
+    assert len(store.train["pieces"].ends) + len(store.validation["pieces"].ends) == 60
 
 
 def test_ends_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,24 +7,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import documents_in, random_store, row, write_lines
+from tiny import (
+    assert_same_text,
+    documents_in,
+    documents_of,
+    random_store,
+    row,
+    text_of,
+    write_lines,
+)
 
 from bydore_pyro.data.copies import copies_in, without_documents
-from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.data.store import Text, TokenStore, open_store
 from bydore_pyro.data.variants import with_validation_file
 
 
-def documents(tokens: np.ndarray, ends: np.ndarray) -> list[bytes]:
+def documents(text: Text) -> list[bytes]:
     """Without the token that ends each."""
-    return [one[:-1].tobytes() for one in np.split(np.asarray(tokens), ends[:-1])]
+    return [one[:-1].tobytes() for one in documents_of(text)]
 
 
 def with_target(store: TokenStore, held_out: list[np.ndarray]) -> TokenStore:
     """A store with the domain `exam` of these held-out documents."""
-    validation = {**store.validation, "exam": np.concatenate(held_out)}
-    ends = np.cumsum([len(one) for one in held_out])
-    of_validation = {**store.validation_documents, "exam": ends}
-    return dataclasses.replace(store, validation=validation, validation_documents=of_validation)
+    validation = {**store.validation, "exam": text_of(held_out)}
+    return dataclasses.replace(store, validation=validation)
 
 
 @pytest.mark.parametrize("block", [3, 7, 2**16])
@@ -35,10 +41,12 @@ def test_copies_are_those_that_comparing_all_finds(
     monkeypatch.setattr("bydore_pyro.data.copies.BLOCK", block)
     rng = np.random.default_rng(1)
     store = random_store(documents=20)
-    ends = {n: np.sort(rng.choice(np.arange(1, 6399), 199, replace=False)) for n in store.names}
-    ends = {name: np.append(one, 6400) for name, one in ends.items()}
-    store = dataclasses.replace(store, train_documents=ends)
-    of_training = [np.split(store.train[n], ends[n][:-1]) for n in "ab"]
+    train = {}
+    for name, text in store.train.items():
+        ends = np.sort(rng.choice(np.arange(1, 6399), 199, replace=False))
+        train[name] = Text(text.tokens, np.append(ends, 6400))
+    store = dataclasses.replace(store, train=train)
+    of_training = [documents_of(store.train[n]) for n in "ab"]
     held_out = []
     for number, one in enumerate(of_training[0][5:45] + of_training[1][-9:]):
         copy = one.copy()
@@ -48,11 +56,11 @@ def test_copies_are_those_that_comparing_all_finds(
             copy[18] ^= 1
         held_out.append(copy)
     store = with_target(store, held_out)
-    exam = documents(store.validation["exam"], store.validation_documents["exam"])
+    exam = documents(store.validation["exam"])
     found = copies_in(store, "exam", store.names)
     assert {*"ab"} <= {*found}
     for name in store.names:
-        there = {*documents(store.train[name], ends[name])}
+        there = {*documents(store.train[name])}
         brute = np.array([one in there for one in exam])
         np.testing.assert_array_equal(found.get(name, np.zeros(len(exam), bool)), brute)
     assert not found["a"].all()
@@ -75,9 +83,8 @@ def test_rows_that_are_trained_on_are_left_out(store: Path, tmp_path: Path) -> N
     left = without_documents(whole, "exam", np.any([*found.values()], 0))
     fresh = write_lines(tmp_path / "fresh" / "exam.jsonl", [{"text": text} for text in new])
     wanted = with_validation_file(corpus, fresh)
-    np.testing.assert_array_equal(np.asarray(left.validation["exam"]), wanted.validation["exam"])
-    ends = left.validation_documents["exam"]
-    np.testing.assert_array_equal(ends, wanted.validation_documents["exam"])
+    ends = left.validation["exam"].ends
+    assert_same_text(left.validation["exam"], wanted.validation["exam"])
     entry = left.index["domains"]["exam"]
     assert (entry["in_training_dropped"], entry["validation"]["tokens"]) == (3, ends[-1])
     assert left.sha256 not in (whole.sha256, corpus.sha256)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tiny import random_store
+from tiny import random_store, text_of
 
 from bydore_pyro.data.domains import Domains, Permutation, SequenceStream, kept_aside
 from bydore_pyro.data.store import TokenStore
@@ -49,15 +50,17 @@ def test_neighbours_are_not_related() -> None:
 
 
 def test_a_stream_repeats_nothing_within_an_epoch_and_can_be_entered_anywhere() -> None:
-    tokens = np.arange(1005, dtype=np.uint16)
-    stream = SequenceStream(tokens, 10, [0])
+    text = text_of([np.arange(1005, dtype=np.uint16)])
+    store = TokenStore(Path(), {"a": text}, {}, {"vocabulary": 1005})
+    stream = SequenceStream(store, "train", "a", 10, [0])
     epochs = [stream.read(e * 100, 100) for e in range(2)]
     for epoch in epochs:
         assert sorted(epoch[:, 0].tolist()) == list(range(0, 1000, 10))
     assert not np.array_equal(*epochs), "another epoch, another order"
     np.testing.assert_array_equal(stream.read(95, 10), np.concatenate(epochs)[95:105])
-    np.testing.assert_array_equal(SequenceStream(tokens, 10, [0]).read(150, 5), epochs[1][50:55])
-    assert not np.array_equal(SequenceStream(tokens, 10, [1]).read(0, 100), epochs[0])
+    again, other = (SequenceStream(store, "train", "a", 10, [seed]) for seed in (0, 1))
+    np.testing.assert_array_equal(again.read(150, 5), epochs[1][50:55])
+    assert not np.array_equal(other.read(0, 100), epochs[0])
 
 
 def test_training_batches_have_the_counts_asked_for(domains: Domains) -> None:
@@ -65,7 +68,7 @@ def test_training_batches_have_the_counts_asked_for(domains: Domains) -> None:
     assert batch.shape == (6, 32)
     own = {}
     for name in domains.names:
-        stream = SequenceStream(domains.corpus.train[name], 32, [])
+        stream = SequenceStream(domains.corpus, "train", name, 32, [])
         own[name] = {tuple(row) for row in stream.sequences(np.arange(stream.count)).tolist()}
     for row, name in zip(batch.tolist(), ["birds"] * 2 + ["greek"] * 3 + ["upper"], strict=True):
         assert tuple(row) in own[name]
@@ -97,7 +100,7 @@ def test_validation_shares(corpus: TokenStore) -> None:
     own = {tuple(r) for r in held_out[: len(held_out) // 16 * 16].reshape(-1, 16).tolist()}
     assert sum(r in own for r in rows) == 2 * len(rows) // 3
     assert len({tuple(r) for r in domains.validation_batch(10).tolist()}) == 10
-    train = corpus.train["birds"].tobytes()
+    train = np.asarray(corpus.train["birds"]).tobytes()
     for start in range(0, len(held_out) - 64, 64):
         assert held_out[start : start + 64].tobytes() not in train
 
@@ -134,7 +137,7 @@ def test_what_is_kept_for_measuring_is_never_trained_on(corpus: TokenStore, meas
         assert every_row(domains, "signal", name) == set(range(total))
     with pytest.raises(ValueError, match="Expected domains with measured > 0"):
         measuring(corpus, 0).measurable()
-    assert kept_aside(2, measured, 0, "a") is None
+    assert kept_aside(2, measured, 0, "a") == (None, None)
 
 
 def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> None:
@@ -143,7 +146,7 @@ def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> Non
     first, numbers = domains.measure_batch("greek", 12)
     second, more = domains.measure_batch("greek", 5)
     rows = twin._streams["measure", "greek"].rows(0, 17)
-    tokens, ends = corpus.train["greek"], corpus.train_documents["greek"]
+    tokens, ends = corpus.train["greek"], corpus.train["greek"].ends
     assert len(ends) > 20
     for row, sequence, number in zip(rows, [*first, *second], [*numbers, *more], strict=True):
         assert sequence.tolist() == tokens[row * 32 : row * 32 + 32].tolist()
@@ -160,7 +163,7 @@ def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
     domains = measuring(corpus, 10)
     numbers = domains.validation_documents
     assert len(numbers) == len(domains.validation)
-    of_birds = len(corpus.validation_documents["birds"])
+    of_birds = len(corpus.validation["birds"].ends)
     held_out = {name: np.asarray(corpus.validation[name]).tobytes() for name in ("birds", "greek")}
     for sequence, number in zip(domains.validation.numpy(), numbers, strict=True):
         name = "birds" if number < of_birds else "greek"
@@ -172,7 +175,7 @@ def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
 @pytest.mark.parametrize("sequences", [1, 2, 3])
 def test_a_domain_of_few_sequences_can_be_measured(sequences: int) -> None:
     corpus = random_store(tokens=6400)
-    train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}
+    train = {**corpus.train, "c": text_of([corpus.train["c"][: 32 * sequences]])}
     domains = measuring(dataclasses.replace(corpus, train=train), 20, a=1.0)
     batch, documents = domains.measure_batch("c", 2)
     assert batch.shape == (2, 32)

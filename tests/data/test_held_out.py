@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import documents_of, row, write_lines
+from tiny import assert_same_text, documents_of, row, text_of, write_lines
 
 from bydore_pyro.data.domains import Domains, held_out_stream
 from bydore_pyro.data.held_out import HeldOut, held_out_counts
 from bydore_pyro.data.pools import pooled, with_branches
-from bydore_pyro.data.store import SIDES, TokenStore, nothing_counted, open_store
-from bydore_pyro.data.tokens import parted
+from bydore_pyro.data.store import SIDES, Text, TokenStore, nothing_counted, open_store
 from bydore_pyro.data.variants import cut_store, joined_stores, with_validation_file
 from bydore_pyro.utils.errors import DataError
 
@@ -24,19 +23,19 @@ NAMES = ("a/x", "a/y", "b")
 def numbered(names: tuple[str, ...] = NAMES, documents: int = 40) -> TokenStore:
     """A store, not yet parted, in which every token occurs once: a token tells where it stood."""
     rng, first = np.random.default_rng(len(names)), 0
-    arrays: dict[str, dict[str, np.ndarray]] = {side: {} for side in SIDES[:2]}
-    ends: dict[str, dict[str, np.ndarray]] = {side: {} for side in SIDES[:2]}
+    texts: dict[str, dict[str, Text]] = {side: {} for side in SIDES[:2]}
     for name in names:
-        for side in arrays:
-            ends[side][name] = np.cumsum(rng.integers(0, 30, documents))
-            last = first + int(ends[side][name][-1])
-            arrays[side][name], first = np.arange(first, last, dtype=np.uint32), last
+        for side in texts:
+            ends = np.cumsum(rng.integers(0, 30, documents))
+            last = first + int(ends[-1])
+            texts[side][name] = Text(np.arange(first, last, dtype=np.uint32), ends)
+            first = last
     index = {"vocabulary": first, "sha256": "numbered", "tokenizer_sha256": "none", "dtype": "<u4"}
     entry = nothing_counted()
-    for side in arrays:
+    for side in texts:
         entry[side] |= {"sha256": side, "ends_sha256": side}
     index["domains"] = dict.fromkeys(names, entry)
-    return TokenStore(Path(), *arrays.values(), index, *ends.values())
+    return TokenStore(Path(), *texts.values(), index)
 
 
 def tokens_on(store: TokenStore, side: str) -> set[int]:
@@ -47,15 +46,13 @@ def test_judged_text_is_every_third_document_by_brute_force() -> None:
     whole = numbered()
     store = whole.with_judged()
     for name in NAMES:
-        every = documents_of(whole.validation[name], whole.validation_documents[name])
+        every = documents_of(whole.validation[name])
         for side, chosen in (
             ("judged", every[2::3]),
             ("validation", [d for i, d in enumerate(every) if i % 3 != 2]),
         ):
-            tokens, ends = getattr(store, side)[name], getattr(store, f"{side}_documents")[name]
-            expected = np.concatenate(chosen)
-            assert ends.tolist() == np.cumsum([len(d) for d in chosen]).tolist()
-            np.testing.assert_array_equal(np.asarray(tokens), expected)
+            tokens, expected = getattr(store, side)[name], np.concatenate(chosen)
+            assert_same_text(tokens, text_of(chosen))
             places = np.array([[0, len(tokens) - 1], [7, 3]])
             np.testing.assert_array_equal(tokens[places], expected[places])
             np.testing.assert_array_equal(tokens[5:50][places[1]], expected[5:50][places[1]])
@@ -69,9 +66,8 @@ def test_judged_text_is_every_third_document_by_brute_force() -> None:
 def test_judged_text_needs_three_documents(documents: int) -> None:
     whole = numbered(documents=documents)
     store = whole.with_judged()
-    rest, judged = parted(whole.validation["b"], whole.validation_documents["b"])
-    assert [len(rest[1]), len(judged[1])] == [min(documents, 2), documents // 3]
-    np.testing.assert_array_equal(np.asarray(store.judged["b"]), np.asarray(judged[0]))
+    ends = [getattr(store, side)["b"].ends for side in SIDES[1:]]
+    assert [*map(len, ends)] == [min(documents, 2), documents // 3]
     if documents < 3:
         assert store.validation["b"] is whole.validation["b"]
         with pytest.raises(DataError, match=r"judged text .* of at least 1 tokens in 'b', found 0"):
@@ -109,12 +105,12 @@ def test_judged_text_of_a_file_is_set_apart_where_it_is_asked_for(
     path = write_lines(tmp_path / "exam.jsonl", [row("exam", i) for i in range(9)])
     given = with_validation_file(corpus, path)
     assert len(given.judged["exam"]) == 0
-    assert len(given.validation_documents["exam"]) == 9
+    assert len(given.validation["exam"].ends) == 9
     for target, advice in (("exam", "rows of more text in exam"), ("birds", "--validation_frac")):
         with pytest.raises(DataError, match=advice):
             held_out_counts(given, {target: 1.0}, 16, 64, fewest=10**6)
     own = given.with_judged(["exam"])
-    assert [len(getattr(own, f"{s}_documents")["exam"]) for s in SIDES] == [0, 6, 3]
+    assert [len(getattr(own, side)["exam"].ends) for side in SIDES] == [0, 6, 3]
     assert own.judged["birds"] is corpus.judged["birds"]
     assert own.sha256 != given.sha256
     assert own.with_judged(["exam"]).sha256 == own.sha256

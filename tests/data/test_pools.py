@@ -65,7 +65,7 @@ def test_a_pool_holds_its_domains_text() -> None:
     assert names == ("b", "a/*")
     both = np.concatenate([store.train["a/x"], store.train["a/y"]])
     np.testing.assert_array_equal(np.asarray(found.train["a/*"]), both)
-    assert found.train_documents["a/*"].tolist() == [30, 70]
+    assert found.train["a/*"].ends.tolist() == [30, 70]
     assert found.index["domains"]["a/*"]["train"]["tokens"] == 70
     other = store_of(a__x=30, a__z=40, b=999)
     hashes = {pooled(s, None, LENGTH).store.index["domains"]["a/*"]["train"]["sha256"]

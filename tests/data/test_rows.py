@@ -22,15 +22,7 @@ from bydore_pyro.data.forms import numbered_lines
 from bydore_pyro.data.kinds import can_be_entered, is_row_file
 from bydore_pyro.data.names import check_name
 from bydore_pyro.data.parts import Part
-from bydore_pyro.data.rows import (
-    LARGE_TEXT,
-    PIECE,
-    Row,
-    RowConfig,
-    read_hub,
-    read_rows,
-    read_text,
-)
+from bydore_pyro.data.rows import LARGE_TEXT, PIECE, Row, RowConfig, read_hub, read_rows, read_text
 from bydore_pyro.utils.errors import DataError
 
 ROWS = [
@@ -107,19 +99,8 @@ def test_a_broken_line_is_named_or_skipped(tmp_path: Path, line: bytes, message:
 
 
 def test_a_rows_domain_must_be_a_name(tmp_path: Path) -> None:
-    for name in (
-        "",
-        "a//b",
-        "/a",
-        "a/../b",
-        "./a",
-        "a/*",
-        "a=b",
-        "a\0b",
-        "x" * 201,
-        "ü" * 101,
-        "\udc80",
-    ):
+    bad = "", "a//b", "/a", "a/../b", "./a", "a/*", "a=b", "a\0b"
+    for name in (*bad, "x" * 201, "ü" * 101, "\udc80"):
         with pytest.raises(DataError, match="Expected a domain's name of at most 200 bytes"):
             check_name(name)
     for name in ("Gutenberg (PG-19)", "web/law/high"):

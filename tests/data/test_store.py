@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from bydore_pyro.data.index import FORMAT, INDEX, sha256_of
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.store import (
     END,
+    Text,
     TokenStore,
     WatchedFile,
     check_needed,
@@ -47,13 +50,13 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert entry["ends_sha256"] == file_sha256(folder / "train" / "a.ends")
     tokens: Tokens = store.train["a"]
     assert tokens.dtype == np.uint16
-    assert not store.train["a"].flags.writeable
+    assert not np.asarray(tokens).flags.writeable
     for side in ("train", "validation"):
-        ends = store.train_documents if side == "train" else store.validation_documents
         for name in store.names:
-            assert ends[name].dtype == END == np.int64
-            assert not ends[name].flags.writeable
-            every = getattr(unparted(store), f"{side}_documents")[name]
+            ends = getattr(store, side)[name].ends
+            assert ends.dtype == END == np.int64
+            assert not ends.flags.writeable
+            every = getattr(unparted(store), side)[name].ends
             assert every.tolist() == ends_in(store, side, name), "none is cut"
             assert len(every) == store.index["domains"][name][side]["independent_documents"]
     assert set(entry) == {*nothing_counted()["train"], "sha256", "ends_sha256"}
@@ -143,21 +146,22 @@ def test_hashes_of_a_large_store_are_checked_on_demand(
         open_store(folder)
 
 
-def test_tokens_are_taken_from_what_was_opened_alone(folder: Path) -> None:
+def test_tokens_are_read_from_what_was_opened_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(folder)
-    tokens = store.train["a"]
-    np.testing.assert_array_equal(store.taken("train", "a", lambda: tokens[:5]), tokens[:5])
-    assert len(store.taken("train", "a", lambda: tokens[:0])) == 0
+    text = store.train["a"]
+    np.testing.assert_array_equal(store.read("train", "a", np.arange(5)), text[:5])
+    assert len(store.read("train", "a", slice(0))) == 0
+    other = replace(store, train={"a": Text(np.array([3, 280], np.uint16), np.array([2]))})
     with pytest.raises(DataError, match=r"Expected tokens below 280, .*found 280 in the train"):
-        store.taken("train", "a", lambda: np.array([3, 280]))
+        other.read("train", "a", slice(None))
     with (folder / "train" / "a.bin").open("r+b") as file:
         file.truncate(2)
-    store.require_unchanged(("train", "b"))
-    for call in (
-        lambda: store.taken("train", "a", lambda: pytest.fail("a mapped file that was cut")),
-        lambda: store.require_unchanged(("train", "a")),
-        store.require_unchanged,
-    ):
+    store.train["b"].require_unchanged()
+    monkeypatch.setattr(Text, "__getitem__", lambda *_: pytest.fail("a mapped file that was cut"))
+    read = partial(store.read, "train", "a", slice(5))
+    for call in (read, text.require_unchanged, store.require_unchanged):
         with pytest.raises(DataError, match=r"a\.bin not to change while it is read, found other"):
             call()
 

@@ -261,9 +261,7 @@ def test_random_mixtures_sum_to_one(to: str) -> None:
         names = tuple(f"d{i:02}" for i in range(30))
         mixture = Mixture(names=names, weights=tuple(weights / weights.sum()))
         found = export(
-            mixture,
-            config_of(to, samples=FORMATS[to].draws[-1]),
-            dict.fromkeys(names, 7.0),
+            mixture, config_of(to, samples=FORMATS[to].draws[-1]), dict.fromkeys(names, 7.0)
         )
         assert sum(found.shares.values()) == pytest.approx(1, abs=1e-14)
         kept = [n for n in names if n in found.shares]

@@ -16,7 +16,7 @@ from tiny import random_store
 from bydore_pyro.core.matching import Matching, match
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.data.domains import Domains
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import Text, TokenStore
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measurement import (
     keep_measurement,
@@ -125,10 +125,8 @@ def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
     noise alone gives the domain weight. On those that were
     kept aside it has none."""
     corpus = random_store(tokens=12800, documents=100)
-    ends = {**corpus.train_documents, "c": corpus.train_documents["c"][:3]}
-    short = dataclasses.replace(
-        corpus, train={**corpus.train, "c": corpus.train["c"][:384]}, train_documents=ends
-    )
+    few = Text(corpus.train["c"][:384], corpus.train["c"].ends[:3])
+    short = dataclasses.replace(corpus, train={**corpus.train, "c": few})
     config = dataclasses.replace(CONFIG, steps=200, batch_sequences=16, rounds=1)
     run = finished(config, short, learning_rate=0.1)
     assert run.domains.epochs()["c"] > 40

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from method_options import options_for
-from tiny import write_lines
+from tiny import text_of, write_lines
 
 from bydore_pyro.runs.cautions import CAUTIONS, cautions_of, tell_cautions
 from bydore_pyro.runs.domains import load_domains
@@ -37,11 +37,14 @@ def test_text_that_no_law_knows_and_copies_are_noted(
     given = options_for(store)
     domains = load_domains(given)
     corpus = domains.corpus
-    less = {**corpus.validation, "b": corpus.validation["b"][: domains.sequence_length - 1]}
-    ends = {**corpus.train_documents, "c": corpus.train_documents["c"][:2]}
-    index = {**corpus.index, CAUTIONS: ["copies"]}
-    parts = {"validation": less, "train_documents": ends, "index": index}
-    domains.corpus = dataclasses.replace(corpus, **parts)
+    less = text_of([corpus.validation["b"][: domains.sequence_length - 1]])
+    few = dataclasses.replace(corpus.train["c"], ends=corpus.train["c"].ends[:2])
+    domains.corpus = dataclasses.replace(
+        corpus,
+        train={**corpus.train, "c": few},
+        validation={**corpus.validation, "b": less},
+        index={**corpus.index, CAUTIONS: ["copies"]},
+    )
     copies, *others = cautions_of(given, domains)
     assert copies == "copies"
     assert others[-2].startswith("documents of domains: c 2")

@@ -145,7 +145,7 @@ def test_a_target_in_the_training_text_is_told_and_left_out(
     assert f"warning: {told}10% in 'c'); --drop_copies leaves them out" in capsys.readouterr().err
     left = load_domains(options(store, "--validation", str(path), "--drop_copies"))
     assert f"{told}10% in 'c'); they are left out" in capsys.readouterr().err
-    counts = [len(one.corpus.validation_documents["exam"]) for one in (domains, left)]
+    counts = [len(one.corpus.validation["exam"].ends) for one in (domains, left)]
     assert counts == [10, 6]
     two = options(store, "--validation", str(path), "--domains", "b", "c")
     load_domains(two)
@@ -160,11 +160,8 @@ def test_held_out_text_is_compared_where_prepare_has_not(
 ) -> None:
     """As of shards, or of a store that was added with the text of another."""
     corpus, given = open_store(store), options(store)
-    copied = dataclasses.replace(
-        corpus,
-        train={**corpus.train, "b": corpus.validation["a"]},
-        train_documents={**corpus.train_documents, "b": corpus.validation_documents["a"]},
-    )
+    train = {**corpus.train, "b": corpus.validation["a"]}
+    copied = dataclasses.replace(corpus, train=train)
     with_targets(copied, given.run, prepared=True)
     with_targets(corpus, given.run, prepared=False)
     assert not capsys.readouterr().err

@@ -62,12 +62,9 @@ def outcome(data: str, tokenizer: Path) -> Outcome:
     found = {}
     for side in ("train", "validation"):
         for name in store.names:
-            tokens = np.asarray(store.taken(side, name, lambda n=name, s=side: np.asarray(
-                getattr(store, s)[n])))  # fmt: skip
-            ends = getattr(store, f"{side}_documents")[name]
-            found[name, side] = sorted(
-                d.astype("<u4").tobytes() for d in documents_of(tokens, ends)
-            )
+            store.read(side, name, slice(None))
+            documents = documents_of(getattr(store, side)[name])
+            found[name, side] = sorted(d.astype("<u4").tobytes() for d in documents)
     return found, lines
 
 

@@ -12,9 +12,7 @@ import pytest
 from shard_writers import WRITERS, documents, opened
 
 from bydore_pyro.shards.formats import READERS
-from bydore_pyro.shards.readers import (
-    read_dolma,
-)
+from bydore_pyro.shards.readers import read_dolma
 from bydore_pyro.utils.errors import DataError
 
 
@@ -92,11 +90,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("megatron", lambda f: cut(f / "a.idx", 20), "begins with MMIDIDX, found another"),
     ("megatron", lambda f: cut(f / "a.idx", 400), r"Expected 842 bytes for 40 .* found 400: .*idx"),
     ("megatron", lambda f: put(f / "a.idx", 0, b"X"), "begins with MMIDIDX, found another file"),
-    (
-        "megatron",
-        lambda f: put(f / "a.idx", 9, b"\2"),
-        "type 4, 5, 8, found version 2 and type 8: .*a.idx",
-    ),
+    ("megatron", lambda f: put(f / "a.idx", 9, b"\2"), "5, 8, found version 2 and type 8: .*idx"),
     ("megatron", lambda f: put(f / "a.idx", 17, b"\6"), "found version 1 and type 6: .*a.idx"),
     ("megatron", lambda f: put(f / "a.idx", 17, b"\4"), "one behind the other, found gaps"),
     ("megatron", lambda f: put(f / "a.idx", 34, b"\1"), "one behind the other, found gaps"),
@@ -104,45 +98,25 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("megatron", lambda f: put(f / "a.idx", 834, b"\x10"), "ascend to .*a.bin, found .*a.idx"),
     ("megatron", lambda f: (f / "a.bin").unlink(), r"found .*a\.bin: No such file"),
     ("megatron", lambda f: cut(f / "a.bin", 101), r"numbers of 2 bytes, found 101 bytes: .*a\.bin"),
-    (
-        "dolma",
-        lambda f: cut(f / "a.npy", 101),
-        "280, the vocab.* in 2 or 4 bytes, found others: .*a.npy",
-    ),
+    ("dolma", lambda f: cut(f / "a.npy", 101), "280, the vocab.* 2 or 4 bytes, found .*a.npy"),
     ("dolma", lambda f: cut(f / "a.npy", 100), "ascend to 50, .*a.npy, found .*a.csv.gz"),
-    (
-        "dolma",
-        lambda f: (f / "a.csv.gz").unlink() or cut(f / "a.npy", 101),
-        "in 2 or 4 bytes, found",
-    ),
+    ("dolma", lambda f: (f / "a.csv.gz").unlink() or cut(f / "a.npy", 101), "in 2 or 4 bytes"),
     ("dolma", lambda f: cut(f / "a.csv.gz", 40), "lines of START,END, found .*a.csv.gz: "),
     ("dolma", lambda f: (f / "a.csv.gz").write_bytes(b""), "lines of START,END, found"),
     ("dolma", lambda f: (f / "a.csv.gz").write_bytes(gzip.compress(b"0,x\n")), "lines of START"),
     ("dolma", lambda f: (f / "a.csv.gz").write_bytes(gzip.compress(b"0\n")), "lines of START,END"),
     ("nanotron", lambda f: cut(f / "a.ds", 101), "in 2 or 4 bytes, found others: .*a.ds"),
-    (
-        "nanotron",
-        lambda f: cut(f / "a.ds.index", 101),
-        "numbers of 8 bytes, found 101 bytes: .*index",
-    ),
+    ("nanotron", lambda f: cut(f / "a.ds.index", 101), "8 bytes, found 101 bytes: .*index"),
     ("nanotron", lambda f: cut(f / "a.ds.index", 80), "that ascend to .*index|as .*metadata says"),
     ("nanotron", lambda f: put(f / "a.ds.index", 8, b"\0"), "that ascend to"),
     ("nanotron", lambda f: (f / "a.ds").write_bytes(b""), "that ascend to 0, .*a.ds.index"),
     ("llmc", lambda f: cut(f / "a.bin", 1023), "with 20240520 or 20240801, found .*a.bin"),
     ("llmc", lambda f: put(f / "a.bin", 0, b"\0"), "with 20240520 or 20240801, found .*a.bin"),
-    (
-        "llmc",
-        lambda f: cut(f / "a.bin", 1101),
-        "behind the first 1024 bytes, found 77 bytes: .*a.bin",
-    ),
+    ("llmc", lambda f: cut(f / "a.bin", 1101), "first 1024 bytes, found 77 bytes: .*a.bin"),
     ("litpkds", lambda f: cut(f / "a.bin", 23), "begins with LITPKDS, found .*a.bin"),
     ("litpkds", lambda f: put(f / "a.bin", 0, b"X"), "begins with LITPKDS, found .*a.bin"),
     ("litpkds", lambda f: put(f / "a.bin", 15, b"\1"), "found version 1 and type 1: .*a.bin"),
-    (
-        "litpkds",
-        lambda f: cut(f / "a.bin", 124),
-        "behind the first 24 bytes, found 100 bytes: .*a.bin",
-    ),
+    ("litpkds", lambda f: cut(f / "a.bin", 124), "first 24 bytes, found 100 bytes: .*a.bin"),
     ("nanotron", lambda f: (f / "a.ds").unlink(), "a file of a shard, found .*a.ds: No such"),
 ]
 

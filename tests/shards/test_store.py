@@ -18,7 +18,7 @@ import torch
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS
-from tiny import documents_of, lines_told, row, unparted, write_lines
+from tiny import assert_same_text, documents_of, lines_told, row, unparted, write_lines
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
@@ -43,8 +43,7 @@ def write_shards(store: Path, folder: Path, kind: str, shards: int = 2) -> Path:
     opened = unparted(open_store(store))
     for name in opened.names:
         for side in ("train", "validation"):
-            ends = getattr(opened, f"{side}_documents")[name]
-            documents = documents_of(getattr(opened, side)[name], ends)
+            documents = documents_of(getattr(opened, side)[name])
             (folder / name / side).mkdir(parents=True)
             for number in range(shards):
                 start, stop = (len(documents) * n // shards for n in (number, number + 1))
@@ -70,10 +69,9 @@ def test_shards_hold_what_the_store_holds(kind: str, store: Path, tmp_path: Path
     assert found.names == own.names
     assert found.tokenizer_sha256 == own.tokenizer_sha256
     assert found.vocabulary == own.vocabulary
-    for part in (part for side in SIDES for part in (side, f"{side}_documents")):
+    for side in SIDES:
         for name in own.names:
-            of_own, of_found = getattr(own, part)[name], getattr(found, part)[name]
-            np.testing.assert_array_equal(np.asarray(of_found), np.asarray(of_own))
+            assert_same_text(getattr(found, side)[name], getattr(own, side)[name])
     for side in ("train", "validation"):
         entry = found.index["domains"]["a"][side]
         for key in ("tokens", "documents", "independent_documents"):
@@ -127,13 +125,13 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
     found = unparted(opened(f"nanotron:{whole}", store, tmp_path, told))
     for name in "abc":
         train, held_out = found.train[name], found.validation[name]
-        ends = found.train_documents[name], found.validation_documents[name]
-        assert (len(train), len(held_out)) == (ends[0][-1], ends[1][-1])
+        assert (len(train), len(held_out)) == (train.ends[-1], held_out.ends[-1])
         size = len(train) + len(held_out)
         assert 0.05 < len(held_out) / size <= 0.1
         tokens = np.concatenate([np.asarray(train), np.asarray(held_out)])
         np.testing.assert_array_equal(
-            np.flatnonzero(tokens == END) + 1, np.concatenate([ends[0], ends[1] + len(train)])
+            np.flatnonzero(tokens == END) + 1,
+            np.concatenate([train.ends, held_out.ends + len(train)]),
         )
     half = open_shards(
         f"nanotron:{whole}",
@@ -159,7 +157,7 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     line = "reading all of the shards that do not tell where documents end"
     more = f"documents end where end-of-text stands ({END}): a, b, c"
     again = opened(f"nanotron:{folder}", store, tmp_path, line, more)
-    np.testing.assert_array_equal(again.train_documents["a"], found.train_documents["a"])
+    np.testing.assert_array_equal(again.train["a"].ends, found.train["a"].ends)
     dolma = write_shards(store, tmp_path / "dolma", "dolma", 1)
     for path in dolma.rglob("*.npy"):
         tokens = np.fromfile(path, "<u2")
@@ -177,7 +175,7 @@ def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: 
     found, own = opened(f"megatron:{folder}", store, tmp_path), open_store(store)
     for seed in (None, 0):
         one, other = (cut_store(each, {"a": 900}, seed) for each in (found, own))
-        np.testing.assert_array_equal(np.asarray(one.train["a"]), other.train["a"])
+        np.testing.assert_array_equal(one.train["a"], other.train["a"])
     rows = [row("abcde", number) for number in range(40)]
     exam = with_validation_file(found, write_lines(tmp_path / "exam.jsonl", rows))
     assert exam.names == ("a", "b", "c", "exam")
@@ -187,12 +185,11 @@ def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: 
 def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Path) -> None:
     folder = write_shards(store, tmp_path / "shards", "dolma")
     found = opened(f"dolma:{folder}", store, tmp_path)
-    take = found.train["b"]
-    found.taken("train", "b", lambda: take[np.arange(5)])
+    found.read("train", "b", np.arange(5))
     path = folder / "b" / "train" / "part-1.npy"
     np.fromfile(path, "<u2")[::-1].tofile(path)
     with pytest.raises(DataError, match=r"part-1\.npy not to change while it is read"):
-        found.taken("train", "b", lambda: take[np.arange(5)])
+        found.read("train", "b", np.arange(5))
     assert opened(f"dolma:{folder}", store, tmp_path).sha256 != found.sha256
 
 
@@ -231,8 +228,9 @@ def test_tokens_that_are_met_later_are_checked_too(store: Path, tmp_path: Path) 
     found = opened(f"dolma:{folder}", store, tmp_path)
     vocabulary = load_encoder(found.tokenizer)[0].get_vocab_size()
     assert vocabulary == found.vocabulary == 280
+    met = replace(found.train["a"], tokens=np.array([281], np.uint16))
     with pytest.raises(DataError, match="Expected tokens below 280"):
-        found.taken("train", "a", lambda: np.array([281], np.uint16))
+        replace(found, train={"a": met}).read("train", "a", slice(None))
     assert path.is_file()
 
 
@@ -252,9 +250,8 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     own, folder = open_store(store), tmp_path / "shards"
     folder.mkdir()
     for name in own.names:
-        tokens = own.train[name]
-        filled = [*documents_of(tokens, own.train_documents[name]),
-                  np.full(3 * len(tokens), END, "<u2")]  # fmt: skip
+        text = own.train[name]
+        filled = [*documents_of(text), np.full(3 * len(text), END, "<u2")]
         WRITERS["litpkds"](folder / f"train_{name}_0000000000", filled)
     size = len(own.train["a"])
     line = f"documents end where end-of-text stands ({END}): a, b, c"
@@ -263,9 +260,8 @@ def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path
     found = unparted(found)
     held_out = found.validation["a"]
     assert 0.05 < len(held_out) / size <= 0.1
-    assert (held_out == END).mean() < 0.1
-    ends = [len(found.train_documents["a"]), len(found.validation_documents["a"])]
-    assert sum(ends) == len(own.train_documents["a"])
+    assert (np.asarray(held_out) == END).mean() < 0.1
+    assert len(found.train["a"].ends) + len(held_out.ends) == len(own.train["a"].ends)
 
 
 def test_what_no_document_divides_is_held_out_by_position(
@@ -287,13 +283,13 @@ def test_what_no_document_divides_is_held_out_by_position(
     for name in own.names:
         size = len(own.train[name])
         assert len(found.validation[name]) == size - int(0.9 * size)
-        assert found.train_documents[name].tolist() == [int(0.9 * size)]
+        assert found.train[name].ends.tolist() == [int(0.9 * size)]
     asked = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=270)
     with lines_told() as lines:
         again = open_shards(data, None, asked, cache=tmp_path)
     assert not any("by position" in line or "warning" in line for line in lines)
-    count = sum(len(getattr(again, f"{side}_documents")["a"]) for side in SIDES)
-    assert count >= len(own.train_documents["a"])
+    count = sum(len(getattr(again, side)["a"].ends) for side in SIDES)
+    assert count >= len(own.train["a"].ends)
     with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path)
     with pytest.raises(SystemExit):  # a training reads shards as the search did
@@ -309,7 +305,7 @@ def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> Non
     for path in folder.rglob("*.npy"):
         np.fromfile(path, "<u2").astype("<u4").tofile(path)
     found, own = opened(f"dolma:{folder}", store, tmp_path), open_store(store)
-    np.testing.assert_array_equal(np.asarray(found.train["b"]), own.train["b"])
+    np.testing.assert_array_equal(found.train["b"], own.train["b"])
 
 
 SPLITS_OF = ("training", "eval"), ("train-0", "validation_small")
@@ -322,9 +318,7 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
         (folder / name / "train").rename(folder / name / train)
         (folder / name / "validation").rename(folder / name / held_out)
     found = opened(f"mds:{folder}", store, tmp_path)
-    np.testing.assert_array_equal(
-        np.asarray(found.validation["a"]), np.asarray(own.validation["a"])
-    )
+    np.testing.assert_array_equal(found.validation["a"], own.validation["a"])
     assert len(found.train["a"]) == len(own.train["a"])
 
 
@@ -365,10 +359,8 @@ def test_nothing_is_read_twice(
     more(folder)
     found = opened(f"{kind}:{folder}", store, tmp_path, line)
     for name in own.names:
-        np.testing.assert_array_equal(np.asarray(found.train[name]), own.train[name])
-        np.testing.assert_array_equal(
-            np.asarray(found.validation[name]), np.asarray(own.validation[name])
-        )
+        np.testing.assert_array_equal(found.train[name], own.train[name])
+        np.testing.assert_array_equal(found.validation[name], own.validation[name])
 
 
 def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
@@ -378,7 +370,7 @@ def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
     shutil.copytree(home, home / "shard_0")
     line = "files left out, parts of what is read whole"
     found = opened(f"levanter:{folder}", store, tmp_path, line)
-    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
+    np.testing.assert_array_equal(found.train["a"], own.train["a"])
     shutil.rmtree(home / "input_ids")
     with pytest.raises(
         DataError, match=r"belong to a whole shard, found .*shard_ledger.json alone"
@@ -429,7 +421,7 @@ def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
     WRITERS["litpkds"](folder / "a/train/part-2", [np.empty(0, "<u2")])
     line = "empty shards, left out: a: part-2.bin"
     found = opened(f"litpkds:{folder}", store, tmp_path, line)
-    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
+    np.testing.assert_array_equal(found.train["a"], own.train["a"])
     named(folder / "b/train/part-0.bin", "part-9.bin")
     line = "warning: shards with the same content as another: "
     opened(f"litpkds:{folder}", store, tmp_path, line)
@@ -438,9 +430,7 @@ def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
 def test_a_pattern_may_name_folders_of_any_depth(store: Path, tmp_path: Path) -> None:
     folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
     found = opened(f"dolma:{folder}/*/**/*.npy", store, tmp_path, "3 domains, 12 shards")
-    np.testing.assert_array_equal(
-        np.asarray(found.validation["c"]), np.asarray(own.validation["c"])
-    )
+    np.testing.assert_array_equal(found.validation["c"], own.validation["c"])
     deep = opened(f"dolma:{folder.parent}/**/part-*.npy", store, tmp_path, "3 domains, 12 shards")
     assert deep.names == ("shards/a", "shards/b", "shards/c")
 
@@ -469,7 +459,7 @@ def test_the_examples_of_the_page_run(
     monkeypatch.chdir(tmp_path)
     own, words = open_store(store), shlex.split(command.replace("TOKENIZER", f"{store}/tokenizer"))
     kind = kind_of(command)
-    texts = iter([documents_of(own.train[n], own.train_documents[n]) for n in "ab"] * 9)
+    texts = iter([documents_of(own.train[n]) for n in "ab"] * 9)
     for place in files.split():
         for ending in READERS[kind].endings:
             if place.endswith(ending):

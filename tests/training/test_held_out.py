@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import Bigram
+from tiny import Bigram, text_of
 from torch import nn
 from training_runs import train
 from transformers import AutoModelForCausalLM
@@ -20,7 +20,8 @@ from bydore_pyro.utils.errors import NonFiniteError
 
 
 def with_held_out(store: TokenStore, **texts: np.ndarray) -> TokenStore:
-    return dataclasses.replace(store, validation={**store.validation, **texts}, files={})
+    own = {name: text_of([tokens]) for name, tokens in texts.items()}
+    return dataclasses.replace(store, validation={**store.validation, **own})
 
 
 def test_the_loss_is_the_mean_over_the_tokens_of_every_sequence(corpus: TokenStore) -> None:

@@ -96,7 +96,7 @@ def sampler(steps: int, batch: int = 8, state: MixtureState | None = None) -> Mi
 
 
 def rows_of(store: TokenStore, name: str) -> list[bytes]:
-    tokens = store.train[name]
+    tokens = np.asarray(store.train[name])
     rows = tokens[: len(tokens) // LENGTH * LENGTH].reshape(-1, LENGTH).astype(np.int64)
     return [row.tobytes() for row in rows]
 

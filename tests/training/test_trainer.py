@@ -26,7 +26,7 @@ def build(corpus: TokenStore, tmp_path: Path) -> Callable[..., MixtureTrainer]:
 
     def build(**options: Any) -> MixtureTrainer:
         plan = plan_training(tiny_shape(), corpus, stages, tiny_config(**options), None)
-        return build_trainer(plan, corpus, folder)
+        return build_trainer(plan, folder)
 
     return build
 
