@@ -112,9 +112,8 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     mixtures = {label: answer.mixture.as_dict() for label, answer in answers.items()}
     if (free := found.mixture.free_weights) is not None:
         mixtures["learned, not capped"] = dict(zip(found.mixture.names, free, strict=True))
-    cost, steps, seed = Cost(), options.search.steps, options.run.seed
-    known = folder.path / "verification.json"
-    losses = verify(options, domains.corpus, mixtures | compared, steps, cost, seed, known)
+    cost = Cost()
+    losses = verify(options, domains, mixtures | compared, cost, folder.path / "proxies")
     metrics = dataclasses.replace(
         found.metrics,
         verification=spent(cost),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial
 from inspect import get_annotations
@@ -16,7 +14,6 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from bydore_pyro.data import Domains, TokenStore, held_out_stream
 from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
@@ -24,9 +21,7 @@ from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import (
     Cost,
     Proxy,
-    kept_when_stopped,
     number_of_processes,
-    train_on_mixture,
 )
 from bydore_pyro.runs import (
     SMOKE,
@@ -34,14 +29,11 @@ from bydore_pyro.runs import (
     Options,
     begin_run,
     domains_of,
-    language_model,
+    plain_problem,
     results_of,
 )
 from bydore_pyro.utils import (
-    NonFiniteError,
     RunFolder,
-    appearing_file,
-    content_hash,
     one_line_errors,
     parse_options,
     read_hashed,
@@ -121,83 +113,27 @@ def common_options(kind: type) -> list[str]:
 
 def verify(
     options: Options,
-    corpus: TokenStore,
-    mixtures: dict[str, dict[str, float]],
-    steps: int,
+    domains: Domains,
+    mixtures: Mapping[str, Mapping[str, float]],
     cost: Cost,
-    seed: int,
-    known: Path | None = None,
+    runs: Path,
 ) -> dict[str, float]:
     """Trains a fresh model on each mixture, all from the same start, with the search's tokens.
 
-    The step size falls linearly to zero over the run.
-
     Args:
-        options: Model, batches, target.
-        corpus: The tokens.
+        options: Model, batches, steps, target, seed.
+        domains: The text.
         mixtures: Weights by label.
-        steps: Of each model.
         cost: Counts what the models spend.
-        seed: Of models and batches.
-        known: A JSON file of what is known already, and where new losses and costs are noted.
+        runs: Folder of finished models.
 
     Returns:
         The loss on judged text (`judged_loss`) by the mixture's label.
     """
-    noted = {} if known is None else read_hashed(known) or {}
-    left = [label for label in mixtures if noted.get(label, {}).get("weights") != mixtures[label]]
-    train = partial(fresh_model, options, corpus, mixtures, steps, seed + FRESH_SEED, known)
-    given: Any = {"label": "fresh models", "gpus": int(options.device.type != "cpu")}
-    for number, found in run_pieces(train, left, options.run.cluster, **given):
-        noted[left[number]] = {"weights": mixtures[left[number]], **found}
-        if known is not None:
-            with appearing_file(known) as aside:
-                aside.write_text(with_hash(noted), encoding="utf-8")
-    for label in mixtures:
-        cost.add(noted[label]["cost"], prefix="verify_")
-    return {label: noted[label]["loss"] for label in mixtures}
-
-
-def fresh_model(
-    options: Options,
-    corpus: TokenStore,
-    mixtures: Mapping[str, Mapping[str, float]],
-    steps: int,
-    seed: int,
-    known: Path | None,
-    label: str,
-    advance: object,
-) -> dict[str, Any]:
-    """Trains a fresh model on a mixture; returns its judged loss, and what it cost by part.
-
-    Beside the file `known` it is kept when a signal breaks it off, and gone on with.
-    """
-    weights = mixtures[label]
-    domains = domains_of(options, corpus, seed)
-    # A constant step size would leave the last losses noisier than the mixtures differ.
-    model = language_model(options, corpus.vocabulary, seed)
-    proxy = Proxy(model, options.proxy, decay_steps=steps)
-    belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
-    with ExitStack() as stack:
-        check: Callable[[], None] = lambda: None  # noqa: E731
-        if known is not None:
-            unfinished = known.absolute().with_name(f"unfinished-{content_hash(label)[:12]}")
-            check = stack.enter_context(kept_when_stopped(unfinished, belongs, proxy, domains))
-        training = train_on_mixture(
-            domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
-        )
-        about = {"desc": f"verify: {label}", "unit": "step", "mininterval": 0.5}
-        bar = tqdm(training, total=steps - proxy.steps, **about)
-        for loss in bar:
-            bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
-            check()
-    found = judged_loss(proxy, domains)
-    if not math.isfinite(found):
-        raise NonFiniteError(
-            f"The loss of a fresh model on {label} weights is {found}; "
-            "a smaller --learning_rate may help"
-        )
-    return {"loss": found, "cost": proxy.cost.report()["parts"]}
+    problem = plain_problem(options, domains, runs)
+    found = fresh_models(problem, mixtures, 1, "fresh models")
+    cost.add(problem.cost.report()["parts"], prefix="verify_")
+    return {label: run.target_loss(problem.target) for label, (run,) in found.items()}
 
 
 def require_judged(options: Options, corpus: TokenStore) -> None:
