@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import torch
+from scipy.stats import spearmanr
 
 from bydore_pyro.data import Domains, TokenStore, held_out_stream
 from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
@@ -272,14 +274,20 @@ def variant_results(
 
 def leave(
     folder: RunFolder,
-    options: Options,
+    options: Any,
     content: Mapping[str, Any],
     cost: Cost,
     table: str,
-    figure: str | None,
+    figure: str | None = None,
+    packages: Sequence[str] = (),
+    seed: int | None = None,
 ) -> None:
-    """Writes an experiment's results and table; prints the table, and how to draw the figure."""
-    results = results_of(dict(content), options, options.run.seed, cost)
+    """Writes an experiment's results and table; prints the table, and how to draw the figure.
+
+    Results name the versions of `packages` too; the seed is that of the options when None.
+    """
+    seed = options.run.seed if seed is None else seed
+    results = results_of(content, options, seed, cost, packages)
     folder.write_json("results.json", results)
     folder.write_text("table.md", table)
     here = folder.path
@@ -287,6 +295,39 @@ def leave(
     print(f"In {here}: results.json, table.md and what is behind them.")
     if figure is not None:
         print(f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}")
+
+
+def table_run(name: str, run: Any, resume: Path | None = None) -> RunFolder:
+    """Returns the folder, with its options, of a run that needs no options of a search."""
+    path = resume or Path(run.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder = RunFolder(path, resume=resume is not None)
+    if resume is None:
+        folder.write_config(name, {"run": vars(run)})
+    return folder
+
+
+def rank_of(predicted: np.ndarray, measured: np.ndarray) -> float:
+    """Returns Spearman's rank correlation, 0 if the prediction is the same for all."""
+    return float(spearmanr(predicted, measured).statistic) if np.ptp(predicted) > 0 else 0.0
+
+
+def with_error(values: Sequence[float] | np.ndarray, form: str = "+.3f") -> str:
+    """Returns a mean as text, with its standard error where there are several values."""
+    count, error = len(values), ""
+    if count > 1:
+        error = f" ± {np.std(values, ddof=1) / count**0.5:{form.lstrip('+')}}"
+    return f"{np.mean(values):{form}}{error}"
+
+
+def rounded(value: Any, digits: int) -> Any:
+    """Returns results as JSON knows them, their floats with so many digits."""
+    if isinstance(value, Mapping):
+        return {key: rounded(part, digits) for key, part in value.items()}
+    if isinstance(value, (np.ndarray, torch.Tensor)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [rounded(part, digits) for part in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

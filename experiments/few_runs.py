@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import fresh_models, leave, markdown, run_main
+from common import fresh_models, leave, markdown, run_main, with_error
 from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
@@ -133,8 +133,7 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) ->
             cells = []
             for of in counts.values():
                 apart = np.array(of[name]) - np.array(of[LAW])
-                error = f" ± {apart.std(ddof=1) / len(apart) ** 0.5:.3f}" if len(apart) > 1 else ""
-                cells.append(f"{np.mean(of[name]):.3f} ({apart.mean():+.3f}{error})")
+                cells.append(f"{np.mean(of[name]):.3f} ({with_error(apart)})")
             rows.append([name, *cells])
         text += f"{target}:\n\n{markdown(['', *(f'{n} runs' for n in counts)], rows)}\n"
     return text
@@ -177,7 +176,7 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
     cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
     cost.add(problem.cost.report()["parts"])
     content = {"losses": results, "mixtures": mixtures, "steps": options.search.steps}
-    leave(folder, options, content, cost, table(results), None)
+    leave(folder, options, content, cost, table(results))
 
 
 if __name__ == "__main__":
