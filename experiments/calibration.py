@@ -110,14 +110,14 @@ def calibration(options: CalibrationOptions) -> None:
         numbers = range(number, config.targets, config.splits)
         targets += targets_of(rounds, names, numbers, options.run.validation_sequences)
     lower, upper = bands(config.targets)
-    results = {
+    found = {
         "domains": names,
         "targets": config.targets,
         "levels": LEVELS,
         "bands": {"points": POINTS, "lower": lower, "upper": upper},
         "cells": cells_of(targets),
     }
-    results = rounded(results, 5)
+    results = rounded(found, 5)
     leave(folder, options, results, cost, results_table(results), "interval_coverage")
 
 

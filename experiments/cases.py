@@ -115,9 +115,7 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     cost = Cost()
     losses = verify(options, domains, mixtures | compared, cost, folder.path / "proxies")
     metrics = dataclasses.replace(
-        found.metrics,
-        verification=spent(cost),
-        validation_loss_nats_per_token=losses,
+        found.metrics, verification=spent(cost), validation_loss_nats_per_token=losses
     )
     folder.write_json("metrics.json", plain(metrics))
     table = side_by_side(answers, losses)

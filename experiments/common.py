@@ -20,20 +20,8 @@ from scipy.stats import spearmanr
 from bydore_pyro.data import Domains, TokenStore, held_out_stream
 from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.mixture import jitter
-from bydore_pyro.proxy import (
-    Cost,
-    Proxy,
-    number_of_processes,
-)
-from bydore_pyro.runs import (
-    SMOKE,
-    Found,
-    Options,
-    begin_run,
-    domains_of,
-    plain_problem,
-    results_of,
-)
+from bydore_pyro.proxy import Cost, Proxy, number_of_processes
+from bydore_pyro.runs import SMOKE, Found, Options, begin_run, domains_of, plain_problem, results_of
 from bydore_pyro.utils import (
     RunFolder,
     one_line_errors,

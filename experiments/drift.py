@@ -21,14 +21,7 @@ from common import leave, markdown, run_main, with_error
 from decisions import QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
-from bydore_pyro.core import (
-    Goal,
-    LawDraws,
-    best_mixture,
-    carried,
-    fit_law,
-    losses_of,
-)
+from bydore_pyro.core import Goal, LawDraws, best_mixture, carried, fit_law, losses_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import AskConfig, GoalConfig, Options, ask, begin_run
 from bydore_pyro.utils import Checked, DataError, option

@@ -78,9 +78,7 @@ def search_by_linear_evidence(
             answer = averaged_answer(state, question_of(options, domains))
         means = np.stack([one.mean for one in state.records])
         losses = tuple(one.validation_loss for one in state.records)
-        fit = None
-        if isinstance(state.learner, BayesianLearner):
-            fit = search_guide_fit(state)
+        fit = search_guide_fit(state) if isinstance(state.learner, BayesianLearner) else None
         last = float(np.mean(losses[-LAST:]))
         metrics = common_metrics(
             *(options, domains, answer, cost),

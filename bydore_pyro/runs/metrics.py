@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import resource
 import sys
@@ -20,7 +19,6 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import (
-    Check,
     DrawsRecord,
     GuideRecord,
     Learning,
@@ -149,20 +147,13 @@ def matching_record(
     check: ResidualCheck | None = None,
 ) -> MatchingRecord:
     """Returns what a search by gradient matching found."""
-    checked = Check()
-    if check is not None:
-        checked = Check(
-            slopes=by_name(names, check.slopes),
-            errors=by_name(names, check.errors),
-            failing=tuple(itertools.compress(names, check.failing)),
-        )
     exact = math.isfinite(drawn.rhat)
     return MatchingRecord(
         unexplained=found.unexplained,
         scale=found.scale,
         rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
         draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
-        check=checked,
+        check=check or ResidualCheck(),
     )
 
 

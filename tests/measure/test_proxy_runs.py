@@ -11,12 +11,12 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
+from bydore_pyro.data.held_out import held_out_stream
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.problem import Problem
 from bydore_pyro.measure.proxy_runs import (
     FinishedRun,
     PlannedRun,
-    held_out_sequences,
     load_model,
     train_runs,
 )
@@ -37,7 +37,7 @@ def test_a_run_is_a_proxy_trained_on_its_weights(problem: Problem) -> None:
     assert isinstance(run, FinishedRun)
     proxy = Proxy(Bigram(problem.corpus.vocabulary, 3), problem.proxy, decay_steps=10)
     list(train_on_mixture(problem.domains(3), proxy, {"birds": 1.0}, 10, 8, seed=3))
-    held_out = held_out_sequences(problem, "birds", 32)
+    held_out = held_out_stream(problem.corpus, "birds", 32, problem.seed).first(32)
     assert run.losses == {"birds": pytest.approx(proxy.evaluate(held_out, "evaluate"), rel=1e-6)}
     assert torch.equal(load_model(problem, run, 3).model.table, proxy.model.table)
     kept = run.token_losses()["birds"]
@@ -199,4 +199,4 @@ def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
         train_runs(problem, [planned("digits")], "x")
     long = make_problem(corpus, tmp_path, sequence_length=10**6)
     with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
-        held_out_sequences(long, "birds", 1)
+        train_runs(long, [planned("digits")], "x")
