@@ -19,7 +19,7 @@ from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import language_model, processes
-from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
+from bydore_pyro.runs.metrics import common_metrics, learning_of
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_inputs
 from bydore_pyro.utils import RunFolder, tell
@@ -85,7 +85,7 @@ def search_by_linear_evidence(
             steps=len(means),
             jitter_second_half=jitter(means[len(means) // 2 :]),
             learning=learning_of(last, domains.corpus.vocabulary),
-            guide_fit=guide_record(fit),
+            fit=fit,
         )
         found = Found(answer, metrics, state.proxy, means, losses)
         found.leave(folder)

@@ -92,10 +92,11 @@ def common_metrics(
     cost: Cost,
     targets: Targets | None = None,
     check: ResidualCheck | None = None,
+    fit: GuideFit | None = None,
     **more: Any,
 ) -> Metrics:
     """Returns the record of a search or an answer, with further fields; what is known of `targets`
-    and of a check by matching alone."""
+    and of a check by matching alone, of a guide's fit by a search."""
     if targets is not None:
         rounds, names = targets.rounds, domains.names
         more["matching"] = matching_record(names, rounds, targets.found, targets.drawn, check)
@@ -106,6 +107,7 @@ def common_metrics(
         search=spent(cost),
         trials=trial_record(found.tried),
         outlook=found.outlook or Outlook(),
+        guide_fit=GuideRecord(**dataclasses.asdict(fit)) if fit is not None else GuideRecord(),
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, domains, found.mixture),
         peak_memory_megabytes=peak_memory_megabytes(),
@@ -132,11 +134,6 @@ def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRe
             unexplained=unexplained,
         )
     return found
-
-
-def guide_record(fit: GuideFit | None) -> GuideRecord:
-    """Returns how well a guide fits; an empty record without one."""
-    return GuideRecord() if fit is None else GuideRecord(**dataclasses.asdict(fit))
 
 
 def matching_record(

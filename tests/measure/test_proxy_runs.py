@@ -14,12 +14,7 @@ from tiny import Bigram, make_problem
 from bydore_pyro.data.held_out import held_out_stream
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.problem import Problem
-from bydore_pyro.measure.proxy_runs import (
-    FinishedRun,
-    PlannedRun,
-    load_model,
-    train_runs,
-)
+from bydore_pyro.measure.proxy_runs import FinishedRun, PlannedRun, load_model, train_runs
 from bydore_pyro.methods.autoscale import fit_autoscale
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.measured_model import Cost

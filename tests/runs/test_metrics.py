@@ -21,7 +21,6 @@ from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.runs.domains import belongs_of, load_domains
 from bydore_pyro.runs.metrics import (
     common_metrics,
-    guide_record,
     learning_of,
     matching_record,
     peak_memory_megabytes,
@@ -47,7 +46,7 @@ def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
     assert differ <= {"search", "peak_memory_megabytes"}
     assert metrics.mixture_sha256 == found.mixture.sha256
     assert metrics.search.tokens <= spent(cost).tokens == sum(cost.tokens.values())
-    assert metrics.guide_fit == guide_record(drawn.fit) != guide_record(None) == GuideRecord()
+    assert metrics.guide_fit == GuideRecord(**dataclasses.asdict(drawn.fit))
     assert metrics.trials == trial_record(found.answer.tried) != trial_record(None) == TrialRecord()
     assert [one.probability for one in metrics.trials.tried] == [*found.answer.tried.probabilities]
     assert [one.step for one in told.rounds] == [3, 6]
