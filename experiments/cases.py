@@ -6,12 +6,11 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas
-from common import markdown, require_judged, run_main, verify
+from common import markdown, require_judged, verify
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture, mixture_from
@@ -73,27 +72,6 @@ def compared_mixtures(options: CaseOptions, domains: Domains) -> dict[str, dict[
         mixture.check(domains.trainable, domains.corpus.tokenizer_sha256, place)
         found[place] = mixture.as_dict()
     return found
-
-
-def case_main(name: str, about: str, pile: Mapping[str, Any], **defaults: Any) -> None:
-    """Runs a case as the command line asks.
-
-    Args:
-        name: `case1` or `case2`.
-        about: The text of `--help`.
-        pile: Defaults on top of the others where the data is the Pile.
-        defaults: The case's own defaults of options.
-    """
-    run_main(
-        partial(case, name),
-        name,
-        about,
-        CaseOptions,
-        pile=dict(pile),
-        resumable=True,
-        steps=250,
-        **defaults,
-    )
 
 
 def case(name: str, options: CaseOptions, resume: Path | None) -> None:

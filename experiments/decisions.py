@@ -1,7 +1,5 @@
 """Are the mixtures that the law of losses finds better than the match's, and as it foretells?
 
-    python experiments/decisions.py [--target_seeds 5] [--times 1 4 16]
-
 One search a seed measures the domains; `bydore ask` answers all questions from it. Fresh models on
 the answers, on the match's whole step and on uniform weights, and at the search's length on natural
 weights, are judged by text that nothing else has read.

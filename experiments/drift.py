@@ -1,7 +1,5 @@
 """How do the slopes of the law of losses move as a run gets longer, and what is an answer worth?
 
-    python experiments/drift.py [--target_seeds 3] [--steps 2560 --rounds 7] [--proxy FOLDER]
-
 One long search a seed is read at every halving of its length. The law of three readings in a row is
 that of a run as long as the last of them: at a constant rate a run's beginning is a shorter run.
 """

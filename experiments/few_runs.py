@@ -1,7 +1,5 @@
 """How few finished runs are enough: what each regression proposes, and what it is worth.
 
-    python experiments/few_runs.py [--counts 4 8 16 32] [--questions planted dense all]
-
 RegMix's random mixtures and Marin's D-optimal design are trained once, each design as long as the
 longest count; a count takes the first of them. All runs are read on every domain. Fresh models on
 the proposals are judged by text that nothing else has read.

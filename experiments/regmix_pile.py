@@ -11,6 +11,7 @@ import numpy as np
 from common import leave, markdown, run_main
 from tqdm import tqdm
 
+from bydore_pyro.measure import by_name
 from bydore_pyro.proxy import Cost
 from bydore_pyro.tables import (
     LIGHTGBM,
@@ -184,9 +185,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         "scale": own,
         "scores": scores,
         "target": simulated,
-        "optimum": {
-            k: dict(zip(train.domains, w.tolist(), strict=True)) for k, w in optima.items()
-        },
+        "optimum": {kind: by_name(train.domains, w) for kind, w in optima.items()},
         "predicted_loss_nats_per_token": losses,
     }
     folder.write_json("config.json", {"name": "regmix_pile", "run": vars(run)})

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
-from bydore_pyro.data.held_out import held_out_stream
+from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.problem import Problem
 from bydore_pyro.measure.proxy_runs import FinishedRun, PlannedRun, load_model, train_runs
