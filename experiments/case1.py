@@ -15,8 +15,5 @@ PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":
     run_main(
-        *(partial(case, "case1"), "case1", ABOUT, CaseOptions),
-        pile=PILE,
-        resumable=True,
-        steps=250,
+        *(partial(case, "case1"), "case1", ABOUT, CaseOptions), pile=PILE, resumable=True, steps=250
     )

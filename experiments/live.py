@@ -303,21 +303,16 @@ def table_of(targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     means = [with_error(above[label]) if len(above[label]) > 1 else "" for label in others]
     rows.append(["mean of the targets", "", *means, ""])
     header = ["target (seeds)", first, *(f"less {label}" for label in others), "measuring"]
-    every = [
-        [name, str(seed), *(line_of(model, label) for label in (first, *others))]
-        for name, models in targets.items()
-        for seed, model in enumerate(models)
-    ]
+    every = []
+    for name, models in targets.items():
+        for seed, model in enumerate(models):
+            told = [f"{model[of]['loss']:.3f}" if of in model else "" for of in (first, *others)]
+            every.append([name, str(seed), *told])
     return (
         f"{markdown(header, rows)}\nNats per token, ± the standard error; below 0, {first} is "
         "better. Measuring: its FLOPs, as a share of training's.\n\n"
         f"{markdown(['target', 'seed', first, *others], every)}"
     )
-
-
-def line_of(model: Mapping[str, Any], label: str) -> str:
-    """Returns a model's loss as text; nothing where it was not trained."""
-    return f"{model[label]['loss']:.3f}" if label in model else ""
 
 
 if __name__ == "__main__":
