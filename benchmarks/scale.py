@@ -76,9 +76,8 @@ def large_vocabulary(vocabulary: int, sequences: int, length: int) -> None:
     """Prints the memory that a training step adds to what the model and its optimiser hold."""
     proxy = Proxy(build_language_model(MODELS / "proxy-1m", vocabulary), ProxyConfig())
     generator = torch.Generator().manual_seed(0)
-    proxy.step(
-        torch.randint(vocabulary, (1, 8), generator=generator)
-    )  # makes the optimiser's state
+    # Makes the optimiser's state.
+    proxy.step(torch.randint(vocabulary, (1, 8), generator=generator))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     batch = torch.randint(vocabulary, (sequences, length), generator=generator)
     start = time.perf_counter()

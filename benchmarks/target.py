@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import model_source, number_of_processes
 from bydore_pyro.training import TargetConfig, train_target
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import one_line_errors, parse_options, provenance
+from bydore_pyro.utils import Checked, one_line_errors, option, parse_options, provenance
 
 # Dense bf16 products, TFLOP/s, as the makers state them.
 PEAKS = {"H200": 989.4, "H100": 989.4, "A100": 312.0, "B200": 2250.0}
@@ -47,31 +47,17 @@ SMOKE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(Checked):
     """What is measured."""
 
-    model: str = field(
-        default="models/target-60m", metadata={"help": "Folder with config.json, or a hub name."}
+    model: str = option("models/target-60m", "Folder with config.json, or a hub name.")
+    vocabulary_size: int = option(32000, "Tokens of the vocabulary.", least=257, most=2**16)
+    untimed_steps: int = option(10, "First steps, which do not count.", least=1)
+    timed_steps: int = option(30, "Steps that count.", least=1)
+    peak_teraflops: float | None = option(
+        None, "The device's bf16 rate, where it is not known.", above=0
     )
-    vocabulary_size: int = field(default=32000, metadata={"help": "Tokens of the vocabulary."})
-    untimed_steps: int = field(default=10, metadata={"help": "First steps, which do not count."})
-    timed_steps: int = field(default=30, metadata={"help": "Steps that count."})
-    peak_teraflops: float | None = field(
-        default=None, metadata={"help": "The device's bf16 rate, where it is not known."}
-    )
-    smoke: bool = field(
-        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
-    )
-
-    def __post_init__(self) -> None:
-        if self.untimed_steps < 1 or self.timed_steps < 1:
-            raise ValueError(
-                f"Expected steps >= 1, actual {self.untimed_steps} and {self.timed_steps}"
-            )
-        if not 257 <= self.vocabulary_size <= 2**16:
-            raise ValueError(
-                f"Expected vocabulary_size in [257, 65536], actual {self.vocabulary_size}"
-            )
+    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
 
 
 @dataclass(frozen=True, kw_only=True)

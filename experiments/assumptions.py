@@ -17,13 +17,7 @@ from tqdm import tqdm
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
-from bydore_pyro.runs import (
-    Options,
-    begin_run,
-    domains_of,
-    language_model,
-    load_domains,
-)
+from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
 from bydore_pyro.utils import Checked, option
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and

@@ -21,7 +21,7 @@ from calibration_targets import (
     split,
     targets_of,
 )
-from common import leave, markdown, run_main
+from common import leave, markdown, rounded, run_main
 from scipy.stats import binom
 from torch import Tensor
 from tqdm import tqdm
@@ -110,14 +110,14 @@ def calibration(options: CalibrationOptions) -> None:
         numbers = range(number, config.targets, config.splits)
         targets += targets_of(rounds, names, numbers, options.run.validation_sequences)
     lower, upper = bands(config.targets)
-    results = {
+    found = {
         "domains": names,
         "targets": config.targets,
         "levels": LEVELS,
         "bands": {"points": POINTS, "lower": lower, "upper": upper},
         "cells": cells_of(targets),
     }
-    results = plain(results)
+    results = rounded(found, 5)
     leave(folder, options, results, cost, results_table(results), "interval_coverage")
 
 
@@ -250,17 +250,6 @@ def is_uniform(values: np.ndarray, probability: float = 0.95) -> bool:
     lower, upper = bands(len(values), probability)
     share = shares_below(values)
     return bool(((lower <= share) & (share <= upper)).all())
-
-
-def plain(value: Any) -> Any:
-    """Returns results as JSON knows them, with five digits."""
-    if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, (np.ndarray, Tensor)):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def results_table(results: Mapping[str, Any]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cases import case_main
+from functools import partial
+
+from cases import CaseOptions, case
+from common import run_main
 
 ABOUT = """Case 1, modelled on the paper's: find the weights of all domains for a validation set of
 held-out docstrings (Pile-CC in the paper, and with --data pile:FOLDER), by the paper's Algorithm 1
@@ -11,4 +14,6 @@ validation set's own domain alone, and compare. With --evidence linear only Algo
 PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    case_main("case1", ABOUT, PILE)
+    run_main(
+        *(partial(case, "case1"), "case1", ABOUT, CaseOptions), pile=PILE, resumable=True, steps=250
+    )

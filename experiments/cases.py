@@ -6,12 +6,11 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas
-from common import markdown, require_judged, run_main, verify
+from common import markdown, require_judged, verify
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture, mixture_from
@@ -75,27 +74,6 @@ def compared_mixtures(options: CaseOptions, domains: Domains) -> dict[str, dict[
     return found
 
 
-def case_main(name: str, about: str, pile: Mapping[str, Any], **defaults: Any) -> None:
-    """Runs a case as the command line asks.
-
-    Args:
-        name: `case1` or `case2`.
-        about: The text of `--help`.
-        pile: Defaults on top of the others where the data is the Pile.
-        defaults: The case's own defaults of options.
-    """
-    run_main(
-        partial(case, name),
-        name,
-        about,
-        CaseOptions,
-        pile=dict(pile),
-        resumable=True,
-        steps=250,
-        **defaults,
-    )
-
-
 def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
     folder = begin_run(options, name, resume)
@@ -112,13 +90,10 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     mixtures = {label: answer.mixture.as_dict() for label, answer in answers.items()}
     if (free := found.mixture.free_weights) is not None:
         mixtures["learned, not capped"] = dict(zip(found.mixture.names, free, strict=True))
-    cost, steps, seed = Cost(), options.search.steps, options.run.seed
-    known = folder.path / "verification.json"
-    losses = verify(options, domains.corpus, mixtures | compared, steps, cost, seed, known)
+    cost = Cost()
+    losses = verify(options, domains, mixtures | compared, cost, folder.path / "proxies")
     metrics = dataclasses.replace(
-        found.metrics,
-        verification=spent(cost),
-        validation_loss_nats_per_token=losses,
+        found.metrics, verification=spent(cost), validation_loss_nats_per_token=losses
     )
     folder.write_json("metrics.json", plain(metrics))
     table = side_by_side(answers, losses)

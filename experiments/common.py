@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial
 from inspect import get_annotations
@@ -16,32 +15,15 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import torch
-from tqdm import tqdm
+from scipy.stats import spearmanr
 
 from bydore_pyro.data import Domains, TokenStore, held_out_stream
 from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.mixture import jitter
-from bydore_pyro.proxy import (
-    Cost,
-    Proxy,
-    kept_when_stopped,
-    number_of_processes,
-    train_on_mixture,
-)
-from bydore_pyro.runs import (
-    SMOKE,
-    Found,
-    Options,
-    begin_run,
-    domains_of,
-    language_model,
-    results_of,
-)
+from bydore_pyro.proxy import Cost, Proxy, number_of_processes
+from bydore_pyro.runs import SMOKE, Found, Options, begin_run, domains_of, plain_problem, results_of
 from bydore_pyro.utils import (
-    NonFiniteError,
     RunFolder,
-    appearing_file,
-    content_hash,
     one_line_errors,
     parse_options,
     read_hashed,
@@ -121,83 +103,27 @@ def common_options(kind: type) -> list[str]:
 
 def verify(
     options: Options,
-    corpus: TokenStore,
-    mixtures: dict[str, dict[str, float]],
-    steps: int,
+    domains: Domains,
+    mixtures: Mapping[str, Mapping[str, float]],
     cost: Cost,
-    seed: int,
-    known: Path | None = None,
+    runs: Path,
 ) -> dict[str, float]:
     """Trains a fresh model on each mixture, all from the same start, with the search's tokens.
 
-    The step size falls linearly to zero over the run.
-
     Args:
-        options: Model, batches, target.
-        corpus: The tokens.
+        options: Model, batches, steps, target, seed.
+        domains: The text.
         mixtures: Weights by label.
-        steps: Of each model.
         cost: Counts what the models spend.
-        seed: Of models and batches.
-        known: A JSON file of what is known already, and where new losses and costs are noted.
+        runs: Folder of finished models.
 
     Returns:
         The loss on judged text (`judged_loss`) by the mixture's label.
     """
-    noted = {} if known is None else read_hashed(known) or {}
-    left = [label for label in mixtures if noted.get(label, {}).get("weights") != mixtures[label]]
-    train = partial(fresh_model, options, corpus, mixtures, steps, seed + FRESH_SEED, known)
-    given: Any = {"label": "fresh models", "gpus": int(options.device.type != "cpu")}
-    for number, found in run_pieces(train, left, options.run.cluster, **given):
-        noted[left[number]] = {"weights": mixtures[left[number]], **found}
-        if known is not None:
-            with appearing_file(known) as aside:
-                aside.write_text(with_hash(noted), encoding="utf-8")
-    for label in mixtures:
-        cost.add(noted[label]["cost"], prefix="verify_")
-    return {label: noted[label]["loss"] for label in mixtures}
-
-
-def fresh_model(
-    options: Options,
-    corpus: TokenStore,
-    mixtures: Mapping[str, Mapping[str, float]],
-    steps: int,
-    seed: int,
-    known: Path | None,
-    label: str,
-    advance: object,
-) -> dict[str, Any]:
-    """Trains a fresh model on a mixture; returns its judged loss, and what it cost by part.
-
-    Beside the file `known` it is kept when a signal breaks it off, and gone on with.
-    """
-    weights = mixtures[label]
-    domains = domains_of(options, corpus, seed)
-    # A constant step size would leave the last losses noisier than the mixtures differ.
-    model = language_model(options, corpus.vocabulary, seed)
-    proxy = Proxy(model, options.proxy, decay_steps=steps)
-    belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
-    with ExitStack() as stack:
-        check: Callable[[], None] = lambda: None  # noqa: E731
-        if known is not None:
-            unfinished = known.absolute().with_name(f"unfinished-{content_hash(label)[:12]}")
-            check = stack.enter_context(kept_when_stopped(unfinished, belongs, proxy, domains))
-        training = train_on_mixture(
-            domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
-        )
-        about = {"desc": f"verify: {label}", "unit": "step", "mininterval": 0.5}
-        bar = tqdm(training, total=steps - proxy.steps, **about)
-        for loss in bar:
-            bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
-            check()
-    found = judged_loss(proxy, domains)
-    if not math.isfinite(found):
-        raise NonFiniteError(
-            f"The loss of a fresh model on {label} weights is {found}; "
-            "a smaller --learning_rate may help"
-        )
-    return {"loss": found, "cost": proxy.cost.report()["parts"]}
+    problem = plain_problem(options, domains, runs)
+    found = fresh_models(problem, mixtures, 1, "fresh models")
+    cost.add(problem.cost.report()["parts"], prefix="verify_")
+    return {label: run.target_loss(problem.target) for label, (run,) in found.items()}
 
 
 def require_judged(options: Options, corpus: TokenStore) -> None:
@@ -336,14 +262,20 @@ def variant_results(
 
 def leave(
     folder: RunFolder,
-    options: Options,
+    options: Any,
     content: Mapping[str, Any],
     cost: Cost,
     table: str,
-    figure: str | None,
+    figure: str | None = None,
+    packages: Sequence[str] = (),
+    seed: int | None = None,
 ) -> None:
-    """Writes an experiment's results and table; prints the table, and how to draw the figure."""
-    results = results_of(dict(content), options, options.run.seed, cost)
+    """Writes an experiment's results and table; prints the table, and how to draw the figure.
+
+    Results name the versions of `packages` too; the seed is that of the options when None.
+    """
+    seed = options.run.seed if seed is None else seed
+    results = results_of(content, options, seed, cost, packages)
     folder.write_json("results.json", results)
     folder.write_text("table.md", table)
     here = folder.path
@@ -351,6 +283,39 @@ def leave(
     print(f"In {here}: results.json, table.md and what is behind them.")
     if figure is not None:
         print(f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}")
+
+
+def table_run(name: str, run: Any, resume: Path | None = None) -> RunFolder:
+    """Returns the folder, with its options, of a run that needs no options of a search."""
+    path = resume or Path(run.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder = RunFolder(path, resume=resume is not None)
+    if resume is None:
+        folder.write_config(name, {"run": vars(run)})
+    return folder
+
+
+def rank_of(predicted: np.ndarray, measured: np.ndarray) -> float:
+    """Returns Spearman's rank correlation, 0 if the prediction is the same for all."""
+    return float(spearmanr(predicted, measured).statistic) if np.ptp(predicted) > 0 else 0.0
+
+
+def with_error(values: Sequence[float] | np.ndarray, form: str = "+.3f") -> str:
+    """Returns a mean as text, with its standard error where there are several values."""
+    count, error = len(values), ""
+    if count > 1:
+        error = f" ± {np.std(values, ddof=1) / count**0.5:{form.lstrip('+')}}"
+    return f"{np.mean(values):{form}}{error}"
+
+
+def rounded(value: Any, digits: int) -> Any:
+    """Returns results as JSON knows them, their floats with so many digits."""
+    if isinstance(value, Mapping):
+        return {key: rounded(part, digits) for key, part in value.items()}
+    if isinstance(value, (np.ndarray, torch.Tensor)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [rounded(part, digits) for part in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,7 +1,5 @@
 """Are the mixtures that the law of losses finds better than the match's, and as it foretells?
 
-    python experiments/decisions.py [--target_seeds 5] [--times 1 4 16]
-
 One search a seed measures the domains; `bydore ask` answers all questions from it. Fresh models on
 the answers, on the match's whole step and on uniform weights, and at the search's length on natural
 weights, are judged by text that nothing else has read.
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from common import fresh_models, leave, markdown, run_main
+from common import fresh_models, leave, markdown, run_main, with_error
 
 from bydore_pyro.answer import candidate
 from bydore_pyro.data import Domains
@@ -266,12 +264,6 @@ def told_of(differences: Mapping[str, Any], name: str) -> Mapping[str, float] | 
     return found[-1 if several else 0] if found else None
 
 
-def with_error(values: np.ndarray) -> str:
-    """Returns a mean with its standard error, where there are several values."""
-    error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
-    return f"{values.mean():+.3f}{error}"
-
-
 def decisions(options: DecisionsOptions, resume: Path | None) -> None:
     """Searches, asks, trains and judges; leaves a run folder, a table."""
     folder = begin_run(options, "decisions", resume)
@@ -284,7 +276,7 @@ def decisions(options: DecisionsOptions, resume: Path | None) -> None:
         results[str(seed)] = one_seed(options, folder, seed, cost)
         folder.write_text("table.md", table(results))
     content = {"questions": json.loads(json.dumps(results)), "steps": options.search.steps}
-    leave(folder, options, content, cost, table(results), None)
+    leave(folder, options, content, cost, table(results))
 
 
 if __name__ == "__main__":

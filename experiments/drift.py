@@ -1,7 +1,5 @@
 """How do the slopes of the law of losses move as a run gets longer, and what is an answer worth?
 
-    python experiments/drift.py [--target_seeds 3] [--steps 2560 --rounds 7] [--proxy FOLDER]
-
 One long search a seed is read at every halving of its length. The law of three readings in a row is
 that of a run as long as the last of them: at a constant rate a run's beginning is a shorter run.
 """
@@ -17,18 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import leave, markdown, run_main
+from common import leave, markdown, run_main, with_error
 from decisions import QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
-from bydore_pyro.core import (
-    Goal,
-    LawDraws,
-    best_mixture,
-    carried,
-    fit_law,
-    losses_of,
-)
+from bydore_pyro.core import Goal, LawDraws, best_mixture, carried, fit_law, losses_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import AskConfig, GoalConfig, Options, ask, begin_run
 from bydore_pyro.utils import Checked, DataError, option
@@ -127,10 +118,8 @@ def table(results: Mapping[str, Sequence[Mapping[str, float]]], step: int) -> st
     for pair in zip(*results.values(), strict=True):
         cells = []
         for part in ("kept", "spread", "change", "answer", "composition", "own"):
-            values = np.array([one[part] for one in pair])
-            digits = 2 if part in ("kept", "spread", "change") else 4
-            error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-            cells.append(f"{values.mean():.{digits}f} ± {error:.{digits}f}")
+            form = ".2f" if part in ("kept", "spread", "change") else ".4f"
+            cells.append(with_error([one[part] for one in pair], form))
         rows.append([*(str(round(pair[0][end] / step)) for end in ("from", "to")), *cells])
     return markdown(header, rows)
 
@@ -147,9 +136,7 @@ def drift(options: DriftOptions, resume: Path | None) -> None:
         searched_on_all(options, path, seed)
         results[str(seed)] = drift_of(path)
         cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
-    found = table(results, options.batch_tokens)
-    content = {"pairs": results}
-    leave(folder, options, content, cost, found, None)
+    leave(folder, options, {"pairs": results}, cost, table(results, options.batch_tokens))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """How few finished runs are enough: what each regression proposes, and what it is worth.
 
-    python experiments/few_runs.py [--counts 4 8 16 32] [--questions planted dense all]
-
 RegMix's random mixtures and Marin's D-optimal design are trained once, each design as long as the
 longest count; a count takes the first of them. All runs are read on every domain. Fresh models on
 the proposals are judged by text that nothing else has read.
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import fresh_models, leave, markdown, run_main
+from common import fresh_models, leave, markdown, run_main, with_error
 from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
@@ -133,8 +131,7 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) ->
             cells = []
             for of in counts.values():
                 apart = np.array(of[name]) - np.array(of[LAW])
-                error = f" ± {apart.std(ddof=1) / len(apart) ** 0.5:.3f}" if len(apart) > 1 else ""
-                cells.append(f"{np.mean(of[name]):.3f} ({apart.mean():+.3f}{error})")
+                cells.append(f"{np.mean(of[name]):.3f} ({with_error(apart)})")
             rows.append([name, *cells])
         text += f"{target}:\n\n{markdown(['', *(f'{n} runs' for n in counts)], rows)}\n"
     return text
@@ -177,7 +174,7 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
     cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
     cost.add(problem.cost.report()["parts"])
     content = {"losses": results, "mixtures": mixtures, "steps": options.search.steps}
-    leave(folder, options, content, cost, table(results), None)
+    leave(folder, options, content, cost, table(results))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -10,16 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import markdown, run_main
-from scipy.stats import spearmanr
+from common import leave, markdown, rank_of, run_main, table_run
 from tqdm import tqdm
 
 from bydore_pyro.answer import RunLosses, forecast_of
 from bydore_pyro.core import fit_law
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import results_of
 from bydore_pyro.tables import fit_regression, interval_of_run
-from bydore_pyro.utils import Checked, DataError, RunFolder, option
+from bydore_pyro.utils import Checked, DataError, option
 
 ABOUT = """Fit the law of losses to few of the finished runs in a folder, the first run among them,
 which is also read on its way, and foretell the losses of all others. Reported are ranks, errors and
@@ -181,11 +178,6 @@ def forecast_scores(
     return {kind: 100 * float(np.mean(inside)) for kind, inside in held.items()}
 
 
-def rank_of(predicted: np.ndarray, measured: np.ndarray) -> float:
-    """Returns Spearman's rank correlation, 0 if the prediction is the same for all."""
-    return float(spearmanr(predicted, measured).statistic) if np.ptp(predicted) > 0 else 0.0
-
-
 def scores(runs: FinishedRuns, count: int, draws: int, seed: int) -> dict[str, dict[str, float]]:
     """Returns every method's scores, means over the draws, fitted to `count` runs."""
     rng = np.random.default_rng([seed, count])
@@ -241,21 +233,15 @@ def law(options: LawOptions) -> None:
     if run.fitted > most:
         raise ValueError(f"Expected at most {most} fitted runs, actual {run.fitted}")
     counts = [2**i for i in range(run.fitted.bit_length())]
-    path = Path(run.out or f"runs/law-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder = RunFolder(path)
-    folder.write_json("config.json", {"name": "law", "run": vars(run)})
+    folder = table_run("law", run)
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = {name: {} for name in corpora}
     draws = 1 if run.smoke else run.draws
     pieces = [(name, count) for name in corpora for count in counts]
     with cost.part("fit"):
         for name, count in tqdm(pieces, desc="fit", unit="number of runs", mininterval=0.5):
             found[name][str(count)] = scores(corpora[name], count, draws, run.seed)
-    table = results_table(found)
-    results = results_of({"corpora": found}, options, run.seed, cost, REGRESSED)
-    folder.write_json("results.json", results)
-    folder.write_text("table.md", table)
-    print(table)
-    print(f"In {path}: results.json and table.md.")
+    content = {"corpora": found}
+    leave(folder, options, content, cost, results_table(found), packages=REGRESSED)
 
 
 if __name__ == "__main__":

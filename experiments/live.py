@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FRESH_SEED, judged_loss, leave, markdown, run_main
+from common import FRESH_SEED, judged_loss, leave, markdown, run_main, with_error
 from compare_tables import verdicts
 from compare_targets import (
     TARGETS,
@@ -302,31 +301,19 @@ def table_of(targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             row.append(f"{beside.difference:+.3f} ± {beside.standard_error:.3f}" if beside else "")
             above.setdefault(label, []).extend([beside.difference] if beside else [])
         rows.append([*row, f"{measuring(models[0][first]):.0%}"])
-    rows.append(["mean of the targets", "", *(mean_of(above[label]) for label in others), ""])
+    means = [with_error(above[label]) if len(above[label]) > 1 else "" for label in others]
+    rows.append(["mean of the targets", "", *means, ""])
     header = ["target (seeds)", first, *(f"less {label}" for label in others), "measuring"]
-    every = [
-        [name, str(seed), *(line_of(model, label) for label in (first, *others))]
-        for name, models in targets.items()
-        for seed, model in enumerate(models)
-    ]
+    every = []
+    for name, models in targets.items():
+        for seed, model in enumerate(models):
+            told = [f"{model[of]['loss']:.3f}" if of in model else "" for of in (first, *others)]
+            every.append([name, str(seed), *told])
     return (
         f"{markdown(header, rows)}\nNats per token, ± the standard error; below 0, {first} is "
         "better. Measuring: its FLOPs, as a share of training's.\n\n"
         f"{markdown(['target', 'seed', first, *others], every)}"
     )
-
-
-def line_of(model: Mapping[str, Any], label: str) -> str:
-    """Returns a model's loss as text; nothing where it was not trained."""
-    return f"{model[label]['loss']:.3f}" if label in model else ""
-
-
-def mean_of(values: Sequence[float]) -> str:
-    """Returns a mean and its standard error as text."""
-    if len(values) < 2:
-        return ""
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    return f"{statistics.mean(values):+.3f} ± {error:.3f}"
 
 
 if __name__ == "__main__":

@@ -17,14 +17,7 @@ from common import all_once, leave, markdown, run_main
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import (
-    Options,
-    begin_run,
-    domains_of,
-    is_finished,
-    load_domains,
-    search_in,
-)
+from bydore_pyro.runs import Options, begin_run, domains_of, is_finished, load_domains, search_in
 from bydore_pyro.utils import Checked, DataError, option, tell
 
 ABOUT = """Draw plants: mixtures of two to five domains with random shares; every second plant

@@ -39,9 +39,7 @@ def probabilistic(options: Options, resume: Path | None) -> None:
     )
     mixtures = {name: row["weights"] for name, row in results.items()}
     mixtures["uniform"] = uniform_weights(domains)
-    known = folder.path / "verification.json"
-    steps, seed = options.search.steps, options.run.seed
-    losses = verify(options, domains.corpus, mixtures, steps, cost, seed, known)
+    losses = verify(options, domains, mixtures, cost, folder.path / "proxies")
     rows = []
     for name, row in results.items():
         row["validation_loss_of_a_fresh_model"] = losses[name]

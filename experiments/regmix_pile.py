@@ -8,11 +8,11 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 import numpy as np
-from common import markdown, run_main
+from common import leave, markdown, run_main
 from tqdm import tqdm
 
+from bydore_pyro.measure import by_name
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import results_of
 from bydore_pyro.tables import (
     LIGHTGBM,
     TREES,
@@ -185,17 +185,11 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         "scale": own,
         "scores": scores,
         "target": simulated,
-        "optimum": {
-            k: dict(zip(train.domains, w.tolist(), strict=True)) for k, w in optima.items()
-        },
+        "optimum": {kind: by_name(train.domains, w) for kind, w in optima.items()},
         "predicted_loss_nats_per_token": losses,
     }
-    content = results_of(content, options, 42, cost, PACKAGES)
     folder.write_json("config.json", {"name": "regmix_pile", "run": vars(run)})
-    folder.write_json("results.json", content)
-    folder.write_text("table.md", text)
-    print(text)
-    print(f"In {path}: results.json, table.md.")
+    leave(folder, options, content, cost, text, packages=PACKAGES, seed=42)
 
 
 if __name__ == "__main__":

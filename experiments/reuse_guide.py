@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyro
 import torch
-from common import run_main
+from common import leave, markdown, run_main, table_run
 from pyro.distributions import Dirichlet, Multinomial
 from pyro.infer import SVI, Trace_ELBO
 from pyro.optim import ClippedAdam
@@ -19,12 +16,7 @@ from tqdm import tqdm
 
 from bydore_pyro.core import FreeConcentrations, MixtureGuide
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import results_of
-from bydore_pyro.utils import (
-    Checked,
-    RunFolder,
-    option,
-)
+from bydore_pyro.utils import Checked, option
 
 ABOUT = """Fit the Gamma-Dirichlet guide with Pyro's own objective: (a) to multinomial counts with a
 Dirichlet prior, and (b), amortised, to many count vectors at once, as in a topic model. In both
@@ -121,9 +113,7 @@ def reuse_guide(options: ReuseOptions) -> None:
     """Fits, compares, draws, and writes the results."""
     run = options.run
     steps, vectors, cost = run.steps, run.vectors, Cost()
-    path = Path(run.out or f"runs/reuse_guide-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder = RunFolder(path)
-    folder.write_json("config.json", {"name": "reuse_guide", "run": dataclasses.asdict(run)})
+    folder = table_run("reuse_guide", run)
     pyro.set_rng_seed(run.seed)
     pyro.clear_param_store()
     shares = torch.tensor(SHARES, dtype=torch.float64)
@@ -149,14 +139,9 @@ def reuse_guide(options: ReuseOptions) -> None:
         "one_vector": {"counts": counts.tolist(), **compare(single, counts)},
         "many_vectors": {"vectors": vectors, **compare(amortised, many)},
     }
-    folder.write_json("results.json", results_of(results, options, run.seed, cost))
-    for name, row in results.items():
-        print(
-            f"{name}: error of the mean at most {row['largest_error_of_mean']:.4f}, of the "
-            f"standard deviation {row['largest_error_of_sd']:.4f}; KL to the exact posterior "
-            f"{row['kl_to_exact_nats']:.4f} nats"
-        )
-    print(f"In {path}: results.json.")
+    told = ("largest_error_of_mean", "largest_error_of_sd", "kl_to_exact_nats")
+    rows = [[name, *(f"{row[one]:.4f}" for one in told)] for name, row in results.items()]
+    leave(folder, options, results, cost, markdown(["model", *told], rows))
 
 
 if __name__ == "__main__":

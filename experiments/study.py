@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
+from common import rounded
 from compare_targets import TARGETS
 
 from bydore_pyro.runs import is_finished
@@ -133,7 +132,7 @@ def keep(name: str, run: Path, results: Path) -> None:
     if name == "case1":
         keep_run(run, RunFolder(results / "case1", resume=True))  # it may hold an earlier one
         return
-    content = rounded(json.loads((run / "results.json").read_text(encoding="utf-8")))
+    content = rounded(json.loads((run / "results.json").read_text(encoding="utf-8")), DIGITS)
     texts = {
         ".json": json.dumps(content, separators=(",", ":")) + "\n",
         ".md": (run / "table.md").read_text(encoding="utf-8"),
@@ -157,17 +156,6 @@ def keep_run(run: Path, folder: RunFolder) -> None:
     for place in ("out", "cache"):
         del config["run"][place]
     folder.write_json("config.json", config)
-
-
-def rounded(value: Any) -> Any:
-    """Returns results with their floats cut to a few digits."""
-    if isinstance(value, dict):
-        return {key: rounded(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [rounded(part) for part in value]
-    if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.{DIGITS}g}")
-    return value
 
 
 if __name__ == "__main__":

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import markdown, run_main
-from scipy.stats import spearmanr
+from common import leave, markdown, rank_of, run_main, table_run
 from tqdm import tqdm
 
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import results_of
 from bydore_pyro.tables import (
     Either,
     Kind,
@@ -28,7 +26,7 @@ from bydore_pyro.tables import (
     read_runs,
     worth_of,
 )
-from bydore_pyro.utils import Checked, DataError, RunFolder, option
+from bydore_pyro.utils import Checked, DataError, option
 
 ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and foretell
 the others. Reported are rank correlations a target and of the targets' mean, errors, the regret of
@@ -177,11 +175,6 @@ def all_scores(runs: Runs, count: int, draw: int, seed: int) -> dict[str, dict[s
     return found
 
 
-def rank_of(predicted: np.ndarray, measured: np.ndarray) -> float:
-    """Returns Spearman's rank correlation, 0 if the prediction is the same for all."""
-    return float(spearmanr(predicted, measured).statistic) if np.ptp(predicted) > 0 else 0.0
-
-
 def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]) -> str:
     """Returns the scores of every table as Markdown."""
     header = ["runs", "", "Spearman a target", "of the mean", "rmse / sd", "regret / sd",
@@ -215,10 +208,7 @@ def tables(options: TablesOptions, resume: Path | None) -> None:
     """Fits, foretells, and writes the results."""
     run, cost = options.run, Cost()
     known = read_tables(run.runs, None if run.groups is None else Path(run.groups))
-    path = resume or Path(run.out or f"runs/tables-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder = RunFolder(path, resume=resume is not None)
-    if resume is None:
-        folder.write_config("tables", {"run": vars(run)})
+    folder = table_run("tables", run, resume)
     pieces = [(name, *piece) for name, runs in known.items() for piece in pieces_of(runs, run)]
     pieces.sort(key=lambda piece: (piece[1] > max(COUNTS), piece[2], piece[1]))
     found: dict[str, dict[str, dict[str, list[dict[str, float]]]]] = {name: {} for name in known}
@@ -237,12 +227,8 @@ def tables(options: TablesOptions, resume: Path | None) -> None:
         }
         for name, counts in found.items()
     }
-    table = results_table(means)
-    results = results_of({"tables": means}, options, run.seed, cost, PACKAGES)
-    folder.write_json("results.json", results)
-    folder.write_text("table.md", table)
-    print(table)
-    print(f"In {path}: results.json and table.md.")
+    content = {"tables": means}
+    leave(folder, options, content, cost, results_table(means), packages=PACKAGES)
 
 
 if __name__ == "__main__":

@@ -27,13 +27,9 @@ def draw(results: Mapping[str, Any] | Path) -> Any:
 
     lengths = by_length(results)
     most = max(map(len, lengths.values()))
+    size = (PAGE, 1.2 + 0.33 * most)
     figure, panels = plt.subplots(
-        1,
-        len(lengths),
-        figsize=(PAGE, 1.2 + 0.33 * most),
-        sharex=True,
-        layout="constrained",
-        squeeze=False,
+        1, len(lengths), figsize=size, sharex=True, layout="constrained", squeeze=False
     )
     for axes, letter, steps in zip(panels[0], ascii_lowercase, sorted(lengths), strict=False):
         targets = lengths[steps]

@@ -31,7 +31,7 @@ RUN_FILES = {
 
 
 def check_run(folder: Path, seed: int) -> None:
-    beside = {"verification.json", "linear", "side_by_side.md", "without-docstrings.json"}
+    beside = {"proxies", "linear", "side_by_side.md", "without-docstrings.json"}
     beside |= {"trials", "measured-1", "measured-2"}
     assert {p.name for p in folder.iterdir()} - beside == RUN_FILES
     mixture = Mixture.from_json(folder / "mixture.json")

@@ -16,7 +16,7 @@ from tiny import Bigram, make_problem, row, write_lines
 
 from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.measure.proxy_runs import held_out_sequences, train_mixtures
+from bydore_pyro.measure.proxy_runs import train_mixtures
 from bydore_pyro.methods.fastmix import FastMixConfig, fit_fastmix
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.proxy import Proxy
@@ -75,7 +75,10 @@ def test_judged_text_apart_all_methods_read_the_target_of_the_search(
     """Sequence by sequence, for one seed; another seed's are others."""
     problem = make_problem(corpus, tmp_path, target=TARGET, seed=seed, validation_sequences=40)
     searched = problem.domains(seed).validation
-    evaluated = [held_out_sequences(problem, n, count) for n, count in problem.evaluated.items()]
+    evaluated = [
+        held_out_stream(corpus, name, 32, seed).first(count)
+        for name, count in problem.evaluated.items()
+    ]
     assert problem.evaluated == {"birds": 28, "digits": 12}
     assert torch.equal(torch.cat(evaluated), searched)
     assert not torch.equal(problem.domains(seed + 1).validation, searched)
@@ -121,7 +124,7 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def test_judged_text_alone_judges_the_models_of_every_experiment() -> None:
     """A model is judged in `judged_loss` and `fresh_models` alone, which the tests above know; what
     rivals are fitted to is read as their own proxies are."""
-    reading = {"evaluate", "evaluate_tokens", "train_runs", "train_mixtures", "held_out_sequences"}
+    reading = {"evaluate", "evaluate_tokens", "train_runs", "train_mixtures"}
     found = {
         (path.stem, function, called)
         for path in (ROOT / "experiments").glob("*.py")

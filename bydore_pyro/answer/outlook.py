@@ -129,9 +129,9 @@ def outlook_of(
     worth = {}
     if question.run is not None and question.run.repeats(weights):
         worth = dict(zip(names, _worth_of_text(best, question.run, weights), strict=True))
-    found = replace(found, worth_of_text=worth)
     return replace(
         found,
+        worth_of_text=worth,
         frontier=line,
         freedom=free,
         none_worse=decision.probability if kept else None,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import compress
 
 import torch
 from torch import Tensor
 
 from bydore_pyro.core import Parameters, finite_difference, scatter_of_means
 from bydore_pyro.data import Domains
+from bydore_pyro.measure.problem import by_name
 from bydore_pyro.proxy import GradientSketch
+from bydore_pyro.utils import Number
 
 FAR = 3.0  # standard errors, for the largest of K
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResidualCheck:
     """An independent check of a mixture: the hypergradient along the residual of its match.
 
@@ -23,24 +27,24 @@ class ResidualCheck:
     others.
 
     Attributes:
-        slopes: ``<m_k, r>`` ``(K,)``, in the unit of the evidence's ``c``: positive where more of
+        slopes: ``<m_k, r>`` by domain, in the unit of the evidence's ``c``: positive where more of
             the domain would match the target better.
         errors: Their standard errors: of the fresh sequences and of the search's own evidence.
-        weights: That were checked.
+        failing: The domains whose slopes contradict the weights.
     """
 
-    slopes: Tensor
-    errors: Tensor
-    weights: Tensor
+    slopes: Mapping[str, Number] = field(default_factory=dict)
+    errors: Mapping[str, Number] = field(default_factory=dict)
+    failing: tuple[str, ...] = ()
 
-    @property
-    def failing(self) -> Tensor:
-        """Whether each slope contradicts the weights ``(K,)``, by more than 3 errors.
 
-        A domain with a weight of 0.01 or more must have a slope of 0; one without, one not above 0.
-        """
-        z = self.slopes / self.errors.clamp(min=1e-300)
-        return torch.where(self.weights >= 0.01, z.abs() > FAR, z > FAR)
+def contradicts(slopes: Tensor, errors: Tensor, weights: Tensor) -> Tensor:
+    """Returns whether each slope contradicts the weights ``(K,)``, by more than 3 errors.
+
+    A domain with a weight of 0.01 or more must have a slope of 0; one without, one not above 0.
+    """
+    z = slopes / errors.clamp(min=1e-300)
+    return torch.where(weights >= 0.01, z.abs() > FAR, z > FAR)
 
 
 def check_residual(
@@ -77,5 +81,10 @@ def check_residual(
         variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
         slopes.append(slope.mean())
         variances.append(variance[0, 0])
-    own = covariance.diagonal().clamp(min=0)
-    return ResidualCheck(torch.stack(slopes), (torch.stack(variances) + own).sqrt(), weights)
+    found = torch.stack(slopes)
+    errors = (torch.stack(variances) + covariance.diagonal().clamp(min=0)).sqrt()
+    return ResidualCheck(
+        slopes=by_name(domains.names, found),
+        errors=by_name(domains.names, errors),
+        failing=tuple(compress(domains.names, contradicts(found, errors, weights))),
+    )

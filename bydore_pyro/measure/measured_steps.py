@@ -18,12 +18,10 @@ class MeasuredStep:
     """One step of the proxy.
 
     Attributes:
-        number: From 1 on.
         loss: Of its batch, before it, nats per token.
         measured: What the round behind it measured, None where there was none.
     """
 
-    number: int
     loss: float
     measured: Measurement | None
 
@@ -67,4 +65,4 @@ def measured_training(
             kept = {name: value.clone() for name, value in measured.parameters.items()}
             losses = read_losses(proxy, domains)
             measured = dataclasses.replace(measured, parameters=kept, held_out=losses)
-        yield MeasuredStep(number, loss, measured)
+        yield MeasuredStep(loss, measured)

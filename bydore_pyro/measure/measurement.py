@@ -194,22 +194,18 @@ def keep_measurement(
     """
     path = folder / f"measured-{number}"
     if not path.is_dir():
-        _write(path, measurement, belongs)
+        sketches, largest, documents = zip(*map(frozen, measurement.samples.values()), strict=True)
+        tree = {
+            "step": measurement.step,
+            "parameters": dict(measurement.parameters),
+            "held_out": dict(measurement.held_out),
+            "largest": list(largest),
+            "sketches": list(sketches),
+            "documents": list(documents),
+        }
+        with appearing_folder(path) as aside:
+            write_tree(aside, tree, {"format": FORMAT, **belongs})
     return replace(measurement, folder=path, sha256=file_sha256(path / TREE))
-
-
-def _write(path: Path, measurement: Measurement, belongs: Mapping[str, Any]) -> None:
-    sketches, largest, documents = zip(*map(frozen, measurement.samples.values()), strict=True)
-    tree = {
-        "step": measurement.step,
-        "parameters": dict(measurement.parameters),
-        "held_out": dict(measurement.held_out),
-        "largest": list(largest),
-        "sketches": list(sketches),
-        "documents": list(documents),
-    }
-    with appearing_folder(path) as aside:
-        write_tree(aside, tree, {"format": FORMAT, **belongs})
 
 
 def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurement]:

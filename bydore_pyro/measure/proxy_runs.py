@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from bydore_pyro.data import HeldOut, held_out_stream
+from bydore_pyro.data import held_out_stream
 from bydore_pyro.measure.problem import Problem, by_name
 from bydore_pyro.measure.readings import READ
 from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_when_stopped, train_on_mixture
@@ -175,20 +174,6 @@ def load_model(
     return proxy
 
 
-def held_out_sequences(
-    problem: Problem, name: str, count: int, side: HeldOut = "validation"
-) -> Tensor:
-    """Returns the first of a domain's held-out sequences ``(count, T)``: those of the validation
-    set of the problem's seed, or judged ones, which are the same for every seed.
-
-    Raises:
-        DataError: When it has none.
-    """
-    length, seed = problem.sequence_length, problem.seed
-    stream = held_out_stream(problem.corpus, name, length, seed, side)
-    return stream.first(count).to(problem.device)
-
-
 def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
     """All that a run's result depends on, plain values."""
     proxy = dataclasses.asdict(problem.proxy)
@@ -230,13 +215,12 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
         for _ in training:
             advance(1)
             check()
+    length, losses = problem.sequence_length, {}
     with proxy.cost.part("evaluate"):
-        losses = {
-            name: proxy.evaluate_tokens(
-                held_out_sequences(problem, name, count, problem.side), "evaluate"
-            ).cpu()
-            for name, count in problem.evaluated.items()
-        }
+        for name, count in problem.evaluated.items():
+            stream = held_out_stream(problem.corpus, name, length, problem.seed, problem.side)
+            text = stream.first(count).to(problem.device)
+            losses[name] = proxy.evaluate_tokens(text, "evaluate").cpu()
     means = {name: values.mean().item() for name, values in losses.items()}
     for name, mean in means.items():
         if not math.isfinite(mean):

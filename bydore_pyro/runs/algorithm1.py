@@ -19,7 +19,7 @@ from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import language_model, processes
-from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
+from bydore_pyro.runs.metrics import common_metrics, learning_of
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_inputs
 from bydore_pyro.utils import RunFolder, tell
@@ -78,16 +78,14 @@ def search_by_linear_evidence(
             answer = averaged_answer(state, question_of(options, domains))
         means = np.stack([one.mean for one in state.records])
         losses = tuple(one.validation_loss for one in state.records)
-        fit = None
-        if isinstance(state.learner, BayesianLearner):
-            fit = search_guide_fit(state)
+        fit = search_guide_fit(state) if isinstance(state.learner, BayesianLearner) else None
         last = float(np.mean(losses[-LAST:]))
         metrics = common_metrics(
             *(options, domains, answer, cost),
             steps=len(means),
             jitter_second_half=jitter(means[len(means) // 2 :]),
             learning=learning_of(last, domains.corpus.vocabulary),
-            guide_fit=guide_record(fit),
+            fit=fit,
         )
         found = Found(answer, metrics, state.proxy, means, losses)
         found.leave(folder)

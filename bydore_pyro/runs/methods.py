@@ -147,15 +147,8 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     )
     found = search_in(varied, problem.corpus, folder, "bydore", plan)
     problem.cost.add(found.proxy.cost.report()["parts"])
-    record = found.metrics
-    details = MethodDetails(
-        steps=steps,
-        learning=record.learning,
-        matching=record.matching,
-        trials=record.trials,
-        targets=record.targets,
-        outlook=record.outlook,
-    )
+    parts = (part.name for part in dataclasses.fields(MethodDetails))
+    details = MethodDetails(**{part: getattr(found.metrics, part) for part in parts})
     draws = found.answer.draws.numpy() if found.answer.sites else None
     return Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)
 

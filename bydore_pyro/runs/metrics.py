@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import resource
 import sys
@@ -20,7 +19,6 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import (
-    Check,
     DrawsRecord,
     GuideRecord,
     Learning,
@@ -94,10 +92,11 @@ def common_metrics(
     cost: Cost,
     targets: Targets | None = None,
     check: ResidualCheck | None = None,
+    fit: GuideFit | None = None,
     **more: Any,
 ) -> Metrics:
     """Returns the record of a search or an answer, with further fields; what is known of `targets`
-    and of a check by matching alone."""
+    and of a check by matching alone, of a guide's fit by a search."""
     if targets is not None:
         rounds, names = targets.rounds, domains.names
         more["matching"] = matching_record(names, rounds, targets.found, targets.drawn, check)
@@ -108,6 +107,7 @@ def common_metrics(
         search=spent(cost),
         trials=trial_record(found.tried),
         outlook=found.outlook or Outlook(),
+        guide_fit=GuideRecord(**dataclasses.asdict(fit)) if fit is not None else GuideRecord(),
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, domains, found.mixture),
         peak_memory_megabytes=peak_memory_megabytes(),
@@ -136,11 +136,6 @@ def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRe
     return found
 
 
-def guide_record(fit: GuideFit | None) -> GuideRecord:
-    """Returns how well a guide fits; an empty record without one."""
-    return GuideRecord() if fit is None else GuideRecord(**dataclasses.asdict(fit))
-
-
 def matching_record(
     names: Sequence[str],
     rounds: Sequence[TargetMeasurement],
@@ -149,20 +144,13 @@ def matching_record(
     check: ResidualCheck | None = None,
 ) -> MatchingRecord:
     """Returns what a search by gradient matching found."""
-    checked = Check()
-    if check is not None:
-        checked = Check(
-            slopes=by_name(names, check.slopes),
-            errors=by_name(names, check.errors),
-            failing=tuple(itertools.compress(names, check.failing)),
-        )
     exact = math.isfinite(drawn.rhat)
     return MatchingRecord(
         unexplained=found.unexplained,
         scale=found.scale,
         rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
         draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
-        check=checked,
+        check=check or ResidualCheck(),
     )
 
 

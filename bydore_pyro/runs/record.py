@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bydore_pyro.answer import Outlook
+from bydore_pyro.measure import ResidualCheck
 from bydore_pyro.tables import Details
 from bydore_pyro.utils import Number
 
@@ -70,15 +71,6 @@ class DrawsRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
-    """The check on fresh text; a slope > 0, in nats per token, asks for more of a domain."""
-
-    slopes: Shares = dataclasses.field(default_factory=dict)
-    errors: Shares = dataclasses.field(default_factory=dict)
-    failing: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class MatchingRecord:
     """What a search by gradient matching found."""
 
@@ -86,7 +78,7 @@ class MatchingRecord:
     scale: Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
     draws: DrawsRecord = DrawsRecord()
-    check: Check = Check()
+    check: ResidualCheck = dataclasses.field(default_factory=ResidualCheck)
 
 
 @dataclass(frozen=True, kw_only=True)

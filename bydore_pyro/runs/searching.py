@@ -29,7 +29,7 @@ from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_prox
 from bydore_pyro.runs.algorithm1 import search_by_linear_evidence
 from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import belongs_of, language_model, processes, search_domains
-from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
+from bydore_pyro.runs.metrics import common_metrics, learning_of
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import Drive, Found, broken_off, write_inputs
 from bydore_pyro.runs.targets import search_readings, targets_of
@@ -196,10 +196,9 @@ def _answered(
         answer = dataclasses.replace(answer, mixture=noted)
     vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
     metrics = common_metrics(
-        *(options, domains, answer, cost, targets, check),
+        *(options, domains, answer, cost, targets, check, drawn.fit),
         steps=measured[-1].step,
         learning=learning_of(last.loss, vocabulary, checkpoint=loaded),
-        guide_fit=guide_record(drawn.fit),
     )
     path = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
     return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds)), readings

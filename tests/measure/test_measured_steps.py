@@ -41,11 +41,11 @@ def test_rounds_are_measured_where_they_are_due_and_charged() -> None:
     assert ROUNDS.measured_steps == (2, 5, 10)
     run = run_of()
     steps = steps_of(run)
-    assert [one.number for one in steps] == list(range(1, 11))
+    assert len(steps) == 10
     assert all(0 < one.loss < 20 for one in steps)
     rounds = [one.measured for one in steps if one.measured is not None]
     assert [one.step for one in rounds] == [2, 5, 10]
-    assert [one.number for one in steps if one.measured is not None] == [2, 5, 10]
+    assert [place for place, one in enumerate(steps, 1) if one.measured is not None] == [2, 5, 10]
     assert all(len(s.documents) == 10 for one in rounds for s in one.samples.values())
     tokens = run.proxy.cost.tokens
     assert (tokens["train"], tokens["gradients"]) == (32 * 8 * 10, 32 * 3 * 4 * 10)

@@ -11,15 +11,10 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
+from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.problem import Problem
-from bydore_pyro.measure.proxy_runs import (
-    FinishedRun,
-    PlannedRun,
-    held_out_sequences,
-    load_model,
-    train_runs,
-)
+from bydore_pyro.measure.proxy_runs import FinishedRun, PlannedRun, load_model, train_runs
 from bydore_pyro.methods.autoscale import fit_autoscale
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.measured_model import Cost
@@ -37,7 +32,7 @@ def test_a_run_is_a_proxy_trained_on_its_weights(problem: Problem) -> None:
     assert isinstance(run, FinishedRun)
     proxy = Proxy(Bigram(problem.corpus.vocabulary, 3), problem.proxy, decay_steps=10)
     list(train_on_mixture(problem.domains(3), proxy, {"birds": 1.0}, 10, 8, seed=3))
-    held_out = held_out_sequences(problem, "birds", 32)
+    held_out = held_out_stream(problem.corpus, "birds", 32, problem.seed).first(32)
     assert run.losses == {"birds": pytest.approx(proxy.evaluate(held_out, "evaluate"), rel=1e-6)}
     assert torch.equal(load_model(problem, run, 3).model.table, proxy.model.table)
     kept = run.token_losses()["birds"]
@@ -197,6 +192,5 @@ def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
     problem = make_problem(corpus, tmp_path, build=broken_elsewhere, target={"greek": 1.0})
     with pytest.raises(NonFiniteError, match="held-out text of 'greek' is nan"):
         train_runs(problem, [planned("digits")], "x")
-    long = make_problem(corpus, tmp_path, sequence_length=10**6)
     with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
-        held_out_sequences(long, "birds", 1)
+        held_out_stream(corpus, "birds", 10**6, 0).first(1)
