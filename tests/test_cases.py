@@ -7,10 +7,7 @@ import json
 from pathlib import Path
 
 import arviz
-import numpy as np
 import pytest
-import torch
-import xarray
 from processes import Run
 from tiny import write_domains
 
@@ -19,7 +16,6 @@ from bydore_pyro.data.store import open_store
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
-from bydore_pyro.proxy.proxy import Proxy
 
 ROOT = Path(__file__).parents[1]
 RUN_FILES = {
@@ -167,30 +163,3 @@ def test_bad_input_is_one_line_and_exit_code_2(
         assert metrics["stopped"] in errors[0]
     else:
         assert not (tmp_path / "run").exists(), "refused before anything was written"
-
-
-def test_a_loss_that_turns_nan_leaves_what_came_before(
-    folder: Path, tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sound = Proxy.step
-
-    def step(self: Proxy, *batch: torch.Tensor) -> torch.Tensor:
-        losses = sound(self, *batch)
-        if self.steps == 3:
-            with torch.no_grad():
-                next(self.model.parameters()).fill_(float("nan"))
-        return losses
-
-    monkeypatch.setattr(Proxy, "step", step)
-    out = tmp_path / "run"
-    arguments = ("--data", str(folder), "--validation", "a", "--out", str(out))
-    done = run_here("case1", "--smoke", "--evidence", "linear", "--cache", str(cache), *arguments)
-    assert done.returncode == 2
-    named = "case1: error: Step 2: the validation loss of domain 'validation' is nan"
-    assert named in done.stderr
-    assert not list(out.rglob("mixture*.json")), "nobody takes it for a result"
-    steps = xarray.load_dataset(out / "trajectory.nc", engine="h5netcdf")
-    assert np.isfinite(steps["mean"].values).all()
-    trajectory = xarray.load_dataset(out / "trajectory.nc", engine="h5netcdf")
-    assert trajectory.sizes["step"] == 2
-    assert np.isfinite(trajectory["g"].values).all()
