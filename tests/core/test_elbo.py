@@ -78,9 +78,9 @@ def test_loss_equals_stock_pyro_in_expectation() -> None:
     assert ours == pytest.approx(float(-(G * q.mean).sum() + LAM * kl), rel=1e-6)
 
 
-@pytest.mark.parametrize("kl_weight", [0.1, 1.0])
-def test_the_learned_mean_is_that_of_the_exact_posterior(kl_weight: float) -> None:
+def test_the_learned_mean_is_that_of_the_exact_posterior() -> None:
     """p(w) is proportional to exp(g . w / lam) on the simplex: its mean by weighing prior draws."""
+    kl_weight = 0.1
     g = torch.tensor([0.3, -0.1, 0.0, 0.2], dtype=torch.float64)
     draws = torch.distributions.Dirichlet(torch.ones(4, dtype=torch.float64)).sample((200_000,))
     exact = (draws @ g / kl_weight).softmax(0) @ draws
