@@ -14,6 +14,7 @@ from tiny import ALPHABETS, write_domains
 from bydore_pyro.answer.answer import Answer
 from bydore_pyro.answer.steps import LAW
 from bydore_pyro.cli.main import main
+from bydore_pyro.data.domains import Domains
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.asking import AskConfig, Asked, ask
 from bydore_pyro.runs.domains import hashes_of
@@ -140,16 +141,15 @@ def test_a_question_is_refused_before_anything_is_read(
 def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
     measured_run: Path, tmp_path: Path
 ) -> None:
-    def asked(tokens: float, epochs: float | None = None) -> torch.Tensor:
-        given = {"target_tokens": tokens, "max_epochs": epochs}
-        return weights_of(asked_of(measured_run, tmp_path, **given).answer)
+    def asked(tokens: float, epochs: float | None = None) -> tuple[torch.Tensor, Domains]:
+        found = asked_of(measured_run, tmp_path, target_tokens=tokens, max_epochs=epochs)
+        return weights_of(found.answer), found.domains
 
-    once, again = asked(1e3), asked(1e7)
+    (once, domains), (again, _) = asked(1e3), asked(1e7)
     assert float((once - again).abs().sum()) > 0.05
-    domains = asked_of(measured_run, tmp_path).domains
     text = sum(domains.sequences().values()) * 32
-    capped = asked(text, 1.1)
-    assert float((capped - asked(text)).abs().sum()) > 0.05
+    capped, _ = asked(text, 1.1)
+    assert float((capped - asked(text)[0]).abs().sum()) > 0.05
     most = domains.most_weights(1.1, text)
     assert all(w <= m + 1e-6 for w, m in zip(capped.tolist(), most.values(), strict=True))
 
