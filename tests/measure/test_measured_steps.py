@@ -8,32 +8,24 @@ from searches import MATCHING, MatchingRun
 from tiny import random_store
 
 from bydore_pyro.data.domains import Domains
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measured_steps import MeasuredStep, measured_training
 
 ROUNDS = dataclasses.replace(MATCHING, steps=10, rounds=3, round_sequences=10)
 
 
-def run_of(config: MatchingConfig = ROUNDS, corpus: TokenStore | None = None) -> MatchingRun:
+def test_rounds_are_measured_where_they_are_due_and_charged() -> None:
+    assert ROUNDS.measured_steps == (2, 5, 10)
     domains = Domains(
-        corpus or random_store(tokens=6400, documents=50),
+        random_store(tokens=6400, documents=50),
         {"a": 0.6, "b": 0.4},
         sequence_length=32,
         validation_sequences=64,
-        measured=config.measured_sequences(4),
+        measured=ROUNDS.measured_sequences(4),
     )
-    return MatchingRun(domains, config)
-
-
-def steps_of(run: MatchingRun) -> list[MeasuredStep]:
-    return list(measured_training(run.domains, run.proxy, run.sketch, run.config))
-
-
-def test_rounds_are_measured_where_they_are_due_and_charged() -> None:
-    assert ROUNDS.measured_steps == (2, 5, 10)
-    run = run_of()
-    steps = steps_of(run)
+    run = MatchingRun(domains, ROUNDS)
+    given = (domains, run.proxy, run.sketch, ROUNDS)
+    steps = list(measured_training(*given))
+    assert all(isinstance(one, MeasuredStep) for one in steps)
     assert [one.number for one in steps] == list(range(1, 11))
     assert all(0 < one.loss < 20 for one in steps)
     rounds = [one.measured for one in steps if one.measured is not None]
@@ -43,4 +35,4 @@ def test_rounds_are_measured_where_they_are_due_and_charged() -> None:
     tokens = run.proxy.cost.tokens
     assert (tokens["train"], tokens["gradients"]) == (32 * 8 * 10, 32 * 3 * 4 * 10)
     assert run.proxy.cost.seconds["gradients"] > 0
-    assert steps_of(run) == [], "all steps are taken"
+    assert list(measured_training(*given)) == [], "all steps are taken"
