@@ -18,25 +18,20 @@ def test_compare_in_smoke_size(
     words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
-    methods = ("--methods", "uniform", "single", "doremi", "regmix", "fastmix",
-               "bydore", "bydore_linear", "bydore_match")  # fmt: skip
-    small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--validation_sequences", "16",
-             "--validation_fraction", "0.3")  # fmt: skip
+    methods = ("--methods", "uniform", "single", "doremi", "bydore", "bydore_linear",
+               "bydore_match")  # fmt: skip
+    small = ("--validation_sequences", "16", "--validation_fraction", "0.3")
     targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
     labels = {"uniform", "only python", "only licences", *methods[3:]}
     assert set(found) == labels
-    assert abs(found["fastmix"]["weights"]["python"] - 0.5) > 0.01
     assert "matching" not in found["bydore_linear"]["details"]
     assert "matching" in found["bydore"]["details"]
     assert "trials" in found["bydore"]["details"]
     assert "trials" not in found["bydore_match"]["details"]
     assert set(targets["case2"]["losses"]) == set(found)
     assert found["doremi"]["jitter_second_half"] > 0
-    doremi, regmix, bydore = (found[n]["cost"]["flops"] for n in ("doremi", "regmix", "bydore"))
-    assert 1 / 1.15 < doremi / regmix < 1.15, "both spend the budget"
-    assert 0 < bydore < 1.15 * doremi, "a search needs no more than its steps and trials"
     assert sum(found["bydore"]["weights"].values()) == pytest.approx(1)
     draw("comparison", tmp_path / "run")
 
