@@ -27,6 +27,7 @@ def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) 
     out = tmp_path / "run"
     given = ["--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
     for wrong, message in (
+        (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
         (["--sequence_length", "100000"], "Expected sequence_length <= "),
         (["--proxy", str(store)], "Expected the configuration of a causal language model"),
         (["--device", "tpu"], "Expected a device of this machine, found 'tpu'"),
