@@ -74,11 +74,7 @@ def test_probabilistic_in_smoke_size(
 
 @pytest.mark.slow
 def test_plants_in_smoke_size(
-    tmp_path: Path,
-    cache: Path,
-    smoke: Callable[..., dict],
-    draw: Callable[[str, Path], None],
-    run_here: Run,
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
     some = ("--domains", "python", "python_tests", "docstrings", "text")
     rows = smoke("plants", "--plants", "1", "--first", "3", *some)["plants"]

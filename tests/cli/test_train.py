@@ -28,9 +28,7 @@ def given(corpus: TokenStore, tmp_path: Path) -> list[str]:
     return ["--smoke", "--mixture", str(tmp_path / "mixture.json"), *data]
 
 
-def test_a_training(
-    given: list[str], corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train_command([*given, "--seed", "3", "--device", "auto"])
     printed = capsys.readouterr()
     assert "birds 1,024 0.5000 " in " ".join(printed.out.split())
