@@ -18,25 +18,20 @@ def test_compare_in_smoke_size(
     words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
-    methods = ("--methods", "uniform", "single", "doremi", "regmix", "fastmix",
-               "bydore", "bydore_linear", "bydore_match")  # fmt: skip
-    small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--validation_sequences", "16",
-             "--validation_fraction", "0.3")  # fmt: skip
+    methods = ("--methods", "uniform", "single", "doremi", "bydore", "bydore_linear",
+               "bydore_match")  # fmt: skip
+    small = ("--validation_sequences", "16", "--validation_fraction", "0.3")
     targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
     labels = {"uniform", "only python", "only licences", *methods[3:]}
     assert set(found) == labels
-    assert abs(found["fastmix"]["weights"]["python"] - 0.5) > 0.01
     assert "matching" not in found["bydore_linear"]["details"]
     assert "matching" in found["bydore"]["details"]
     assert "trials" in found["bydore"]["details"]
     assert "trials" not in found["bydore_match"]["details"]
     assert set(targets["case2"]["losses"]) == set(found)
     assert found["doremi"]["jitter_second_half"] > 0
-    doremi, regmix, bydore = (found[n]["cost"]["flops"] for n in ("doremi", "regmix", "bydore"))
-    assert 1 / 1.15 < doremi / regmix < 1.15, "both spend the budget"
-    assert 0 < bydore < 1.15 * doremi, "a search needs no more than its steps and trials"
     assert sum(found["bydore"]["weights"].values()) == pytest.approx(1)
     draw("comparison", tmp_path / "run")
 
@@ -69,48 +64,29 @@ def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     draw("comparison", tmp_path / "run")
 
 
-@pytest.fixture
-def compared(tmp_path: Path, run_here: Run) -> Callable[..., dict]:
-    """Compares fixed mixtures of a folder's domains a, b and c; the results, by target."""
+def test_compare_withholds_domains_of_a_folder(tmp_path: Path, run_here: Run) -> None:
+    """Of three domains, with mixtures that nobody fits."""
     words = {"a": "abcde", "b": "vwxyz", "c": "klmno"}
-    text = write_domains(tmp_path / "text", words, files=12)
-
-    def compare(out: str, *more: str) -> dict:
-        given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"), *PLAIN)
-        done = run_here("compare", *given, "--out", str(tmp_path / out), *more)
-        if done.returncode:
-            raise AssertionError(done.stderr)
-        return json.loads((tmp_path / out / "results.json").read_text())["targets"]
-
-    return compare
-
-
-PLAIN = ("--validation_fraction", "0.5", "--validation_sequences", "16", "--methods", "uniform",
-         "natural", "unimax", "--unimax_epochs", "0.1", "--target_seeds", "1")  # fmt: skip
-
-
-def refusal(compared: Callable[..., dict], *arguments: str) -> str:
-    """The one line with which a comparison is refused."""
-    with pytest.raises(AssertionError) as refused:
-        compared("refused", *arguments)
-    (line,) = [line for line in str(refused.value).splitlines() if "error:" in line]
-    return line
-
-
-def test_compare_withholds_domains_of_a_folder(
-    tmp_path: Path, compared: Callable[..., dict]
-) -> None:
-    targets = compared("run", "--targets", "withheld:a", "withheld:b")
+    text, run = write_domains(tmp_path / "text", words, files=12), tmp_path / "run"
+    given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"),
+             "--validation_fraction", "0.5", "--validation_sequences", "16", "--methods", "uniform",
+             "natural", "unimax", "--unimax_epochs", "0.1", "--target_seeds", "1")  # fmt: skip
+    done = run_here("compare", *given, "--out", str(run), "--targets", "withheld:a", "withheld:b")
+    assert done.returncode == 0, done.stderr
+    targets = json.loads((run / "results.json").read_text())["targets"]
     weights = [set(target["methods"]["natural"]["weights"]) for target in targets.values()]
     assert weights == [{"b", "c"}, {"a", "c"}]
-    fits = (tmp_path / "run" / "fits").glob("*a-natural*")
+    fits = (run / "fits").glob("*a-natural*")
     assert [path.name for path in fits] == ["withheld-a-natural.json"]
     for target, message in {
         "withheld:d": "domain of the data (a, b, c), found 'd'",
         "case1": "found 'docstrings'",
         "d": "Expected one of case1",
     }.items():
-        assert message in refusal(compared, "--targets", target)
+        refused = run_here("compare", *given, "--out", str(tmp_path / "no"), "--targets", target)
+        assert refused.returncode == 2
+        (line,) = [line for line in refused.stderr.splitlines() if "error:" in line]
+        assert message in line
 
 
 @pytest.mark.slow

@@ -48,45 +48,33 @@ def test_help_lists_its_own_options_and_ten_more_at_most(
     assert listed("--help-all")[: len(found)] == found
 
 
-@pytest.mark.parametrize(
-    "script", ["probabilistic", pytest.param("scheduling", marks=pytest.mark.slow)]
-)
-def test_variants_in_smoke_size(
-    script: str, tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
+def test_probabilistic_in_smoke_size(
+    tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
     out = tmp_path / "run"
     given = ("--smoke", "--out", str(out), "--cache", str(cache))
-    done = run_here(script, *given, "--domains", "python", "licences", "docstrings", cwd=tmp_path)
+    few = ("--domains", "python", "licences", "docstrings")
+    done = run_here("probabilistic", *given, *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
     check_origin(results)
-    rows = results["learners" if script == "probabilistic" else "strategies"]
-    assert set(rows) == {
-        "scheduling": {"intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"},
-        "probabilistic": {"bayesian", "point", "exponentiated"},
-    }[script]  # fmt: skip
-    for name, row in rows.items():
+    assert set(results["learners"]) == {"bayesian", "point", "exponentiated"}
+    for row in results["learners"].values():
         assert sum(row["weights"].values()) == pytest.approx(1)
         assert len(row["validation_losses"]) == len(row["trajectory"]) == 6
-        config = json.loads((out / name / "config.json").read_text())["linear"]
-        assert script == "probabilistic" or name == config["strategy"]
-    draw({"probabilistic": "point_estimate", "scheduling": "scheduling_strategies"}[script], out)
+    draw("point_estimate", out)
     assert (out / "table.md").read_text() in done.stdout
     (out / "results.json").unlink()
-    (out / sorted(rows)[0] / "variant.json").unlink()  # as if killed in its last variant
-    again = run_here(script, "--resume", str(out), cwd=tmp_path)
+    (out / "bayesian" / "variant.json").unlink()  # as if killed in its last variant
+    again = run_here("probabilistic", "--resume", str(out), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout
 
 
 @pytest.mark.slow
 def test_plants_in_smoke_size(
-    tmp_path: Path,
-    cache: Path,
-    smoke: Callable[..., dict],
-    draw: Callable[[str, Path], None],
-    run_here: Run,
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
     some = ("--domains", "python", "python_tests", "docstrings", "text")
     rows = smoke("plants", "--plants", "1", "--first", "3", *some)["plants"]

@@ -27,13 +27,13 @@ SHARED = Path(__file__).parents[2] / "shared" / "regmix"
 DOMAINS = ("arxiv", "github", "pile_cc")
 
 
-def write_runs(folder: Path, train: int = 50) -> Path:
+def write_runs(folder: Path) -> Path:
     """Writes tables whose losses of a domain fall with the log of its weight; returns the folder.
 
     The tests' columns come in another order; those of 60m have losses of their own.
     """
     rng = np.random.default_rng(0)
-    for split, scale, count in (("train", "1m", train), ("test", "1m", 20), ("test", "60m", 20)):
+    for split, scale, count in (("train", "1m", 50), ("test", "1m", 20), ("test", "60m", 20)):
         weights = rng.dirichlet(np.ones(len(DOMAINS)), count).round(3)
         losses = 5 - 0.3 * np.log(weights + 0.01) + 0.02 * rng.standard_normal(weights.shape)
         losses /= 1 if scale == "1m" else 2
@@ -127,21 +127,9 @@ def test_the_figures_of_the_authors() -> None:
     assert score(fit_regression("gaussian_process", train.weights[:24], losses[:24])) > 90
 
 
-@pytest.mark.parametrize(
-    ("train", "more", "message"),
-    [
-        (50, ("--runs", "nowhere"), "Expected one train_mixture_SCALE.csv in nowhere, found 0"),
-        (50, ("--target", "books"), "targets arxiv, github, pile_cc, found 'books'"),
-        (39, (), "Expected at least 40 runs for"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    train: int, more: tuple[str, ...], message: str, tmp_path: Path, run_here: Run
-) -> None:
-    given = ("--runs", str(write_runs(tmp_path, train)), "--out", str(tmp_path / "run"))
-    done = run_here("regmix_pile", "--smoke", *given, *more)
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("regmix_pile: error: ")
-    assert message in last
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, run_here: Run) -> None:
+    done = run_here("regmix_pile", "--runs", "nowhere", "--out", str(tmp_path / "run"))
+    message = "regmix_pile: error: Expected one train_mixture_SCALE.csv in nowhere, found 0"
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
     assert not (tmp_path / "run").exists(), "refused before anything was written"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from tiny import folder_content
 
-from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
@@ -66,22 +65,17 @@ def test_a_second_writer_is_refused(
     assert not out.exists(), "nothing was written"
 
 
-@pytest.mark.parametrize("command", ["search", "train"])
 def test_of_two_that_go_on_the_second_is_refused(
-    data: Path, tmp_path: Path, refused: Refused, command: str
+    data: Path, tmp_path: Path, refused: Refused
 ) -> None:
     out = tmp_path / "run"
-    if command == "search":
-        given = [str(argument) for argument in searched(data, tmp_path)[1:]]
-        options = parse_options(given, "", "", SearchOptions, smoke=SMOKE)
-        out.mkdir()
-        (out / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
-    else:
-        main([str(argument) for argument in trained(data, tmp_path)])
-        (out / "metrics.json").unlink()
+    given = [str(argument) for argument in searched(data, tmp_path)[1:]]
+    options = parse_options(given, "", "", SearchOptions, smoke=SMOKE)
+    out.mkdir()
+    (out / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
     before = folder_content(out)
     with FolderLock(out):
-        assert "found one writing to" in refused(command, "--resume", out)
+        assert "found one writing to" in refused("search", "--resume", out)
     assert folder_content(out) == before
 
 

@@ -103,13 +103,6 @@ def test_each_draw_takes_its_length_by_chance() -> None:
     torch.testing.assert_close(pushed, run_mixture(FOUND, centre, torch.ones(1).double(), 0.5)[0])
 
 
-def test_pools_are_told_by_their_domains() -> None:
-    pools = {"c": {"x": 0.25, "y": 0.75}}
-    answer = answer_of(FOUND, drawn(), asked(pools=pools))
-    assert answer.names == NAMES
-    assert answer.mixture.names == ("a", "b", "x", "y")
-
-
 @pytest.mark.parametrize("fit", [None, GuideFit(0.4, 300.0, 1000)])
 def test_inference_data_tells_whether_it_is_to_be_believed(fit: GuideFit | None) -> None:
     posterior = dataclasses.replace(drawn(), fit=fit)
@@ -121,18 +114,6 @@ def test_inference_data_tells_whether_it_is_to_be_believed(fit: GuideFit | None)
     assert tuple(data["domain"].values) == NAMES
     assert (data.attrs["settled"], data.attrs["nested_rhat"]) == (1, 1.01)
     assert data.attrs.get("khat") == (None if fit is None else 0.4)
-
-
-def test_the_same_inputs_give_the_same_answer_and_nothing_else_moves() -> None:
-    before = torch.get_rng_state()
-    question = asked(run=run_of(4), most=dict.fromkeys(NAMES, 0.6))
-    posterior = drawn()
-    kept = posterior.weights.clone()
-    one, two = (answer_of(FOUND, posterior, question, trials_of(5.0, 5.03, 5.5)) for _ in range(2))
-    assert one.mixture == two.mixture
-    assert all(torch.equal(values, two.sites[name]) for name, values in one.sites.items())
-    assert torch.equal(posterior.weights, kept)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def covered(unexplained: float) -> Matching:

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
 
-import arviz
-import numpy as np
 import pytest
-from quick import PROXY
 
-from bydore_pyro.cli.ask import COMMON, AnswerConfig, AskOptions, ask_command
+from bydore_pyro.cli.ask import ask_command
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.report import report_command
-from bydore_pyro.data.store import file_sha256
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.files import TREE, read_tree, write_tree
 
 
 def losses(out: Path, file: str = "metrics.json") -> dict:
@@ -36,33 +29,14 @@ def test_an_answer_is_printed_and_written(
     assert {path.name for path in out.iterdir()} == {
         "config.json", "metrics.json", "mixture.json", "posterior.nc", "report.html",
     }  # fmt: skip
-    metrics, mixture = (json.loads((out / f"{n}.json").read_text()) for n in ("metrics", "mixture"))
-    own = json.loads((measured_run / "metrics.json").read_text())
-    for part in ("matching", "targets"):
-        of_answer, of_search = (
-            (m[part].get("a") or m[part])["unexplained"] for m in (metrics, own)
-        )
-        assert of_answer == pytest.approx(of_search, abs=1e-3)
-    assert metrics["targets"]["a"]["composition"]["a"] > 0.5
-    assert mixture["weights"]["a"] > 0.5
-    assert metrics["search"]["seconds"] > 0
-    posterior = arviz.from_netcdf(out / "posterior.nc")["posterior"]
-    np.testing.assert_allclose(posterior["w"].sum("domain"), 1)
-    apart = metrics["outlook"]["differences"]["uniform"]["a"]
-    assert apart["low"] < apart["loss"] < apart["high"]
+    assert json.loads((out / "metrics.json").read_text())["search"]["seconds"] > 0
     for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):
         assert told in shown
     assert "\nFound by ask: " in shown
-    assert "at no cost" not in shown
-    assert "..." not in shown
-    assert "Measured anew" not in shown
     report_command([str(out)])
     assert capsys.readouterr().out.startswith(shown.rstrip("\n").split("\nIn ")[0])
     report_command([str(measured_run), str(out), "--out", str(tmp_path / "page.html")])
     assert "searched on different text" not in capsys.readouterr().out
-    parts = {f.name for part in get_type_hints(AskOptions).values() for f in fields(part)}
-    assert parts >= {*COMMON}
-    assert AnswerConfig().out is None
 
 
 def test_a_mixture_is_judged_and_domains_can_be_dropped(
@@ -91,14 +65,7 @@ def test_a_mixture_is_judged_and_domains_can_be_dropped(
     judged, own = losses(tmp_path / "uniform", "forecast.json"), losses(tmp_path / "uniform")
     apart = judged["differences"]["the answer"]["a"]["loss"]
     assert apart == pytest.approx(-own["differences"]["uniform"]["a"]["loss"], abs=1e-6)
-    main(["ask", str(measured_run), "--drop", "a", "--out", str(tmp_path / "without")])
-    found = Mixture.from_json(tmp_path / "without" / "mixture.json")
-    assert found.names == ("b", "c")
-    unexplained = [
-        json.loads((tmp_path / name / "metrics.json").read_text())["matching"]["unexplained"]
-        for name in ("without", "good")
-    ]
-    assert unexplained[0] > unexplained[1] + 0.2, "its own kind is gone"
+    assert Mixture.from_json(tmp_path / "uniform" / "mixture.json").names == ("a", "b")
 
 
 def test_mistakes_are_one_line(
@@ -128,7 +95,7 @@ def test_mistakes_are_one_line(
 
 
 def test_measurements_that_are_gone_or_changed_are_refused(
-    measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(measured_run, copy)
@@ -140,9 +107,7 @@ def test_measurements_that_are_gone_or_changed_are_refused(
         "Expected a measurement in",
         "Expected the 2 measurements that the search made",
     ):
-        with pytest.raises(SystemExit):
-            main(["ask", str(copy), "--out", str(tmp_path / "none")])
-        assert message in capsys.readouterr().err
+        assert message in refused("ask", copy, "--out", tmp_path / "none")
         for number in (1, 2):
             shutil.rmtree(copy / f"measured-{number}", ignore_errors=True)
 
@@ -159,31 +124,3 @@ def test_a_search_by_linear_evidence_is_refused_before_its_text_is_read(
     (run / "metrics.json").write_text(json.dumps({**metrics, "measured": []}))
     told = refused("ask", run, "--out", tmp_path / "none")
     assert "Expected a search by matching that kept what it measured" in told
-
-
-def test_a_proxy_whose_configuration_was_edited_is_another(
-    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
-) -> None:
-    """Its shapes are the same: nothing else would tell."""
-    run, proxy = tmp_path / "run", tmp_path / "proxy"
-    shutil.copytree(measured_run, run)
-    shutil.copytree(PROXY, proxy)
-    config = json.loads((run / "config.json").read_text())
-    config["run"]["proxy"] = str(proxy)
-    (run / "config.json").write_text(json.dumps(config))
-    metrics = json.loads((run / "metrics.json").read_text())
-    for place in range(2):
-        path = run / f"measured-{place + 1}"
-        header, tree = read_tree(path)
-        write_tree(path, tree, {**header, "proxy": str(proxy)})
-        shutil.rmtree(path / "targets")  # of the measurement that it was
-        metrics["measured"][place] = file_sha256(path / TREE)
-    (run / "metrics.json").write_text(json.dumps(metrics))
-    main(["ask", str(run), "--out", str(tmp_path / "same")])
-    edited = json.loads((proxy / "config.json").read_text())
-    before, edited["hidden_act"] = edited["hidden_act"], "gelu"
-    (proxy / "config.json").write_text(json.dumps(edited))
-    told = refused("ask", run, "--out", tmp_path / "other")
-    assert f"Expected config.json's hidden_act 'gelu' in {run}/measured-1, found '{before}'" in told
-    shutil.rmtree(proxy)
-    assert f"found '{proxy}'" in refused("ask", run, "--out", tmp_path / "other")

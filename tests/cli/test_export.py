@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tiny import write_byte_tokenizer
 
-from bydore_pyro.cli.export import ExportOptions, FileConfig, export_command
+from bydore_pyro.cli.export import FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.mixture.mixture import Mixture
@@ -121,7 +121,6 @@ def test_mistakes_are_one_line(
         assert message in refused(capsys, *arguments)
     with pytest.raises(ValueError, match="a value for --out"):
         FileConfig(out="")
-    assert set(ExportOptions.__dataclass_fields__) == {"export", "file"}
 
 
 def test_nothing_is_overwritten(

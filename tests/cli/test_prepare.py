@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,16 +18,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "text"
 
 
-def test_prepare_builds_a_store(folder: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_prepare_builds_a_store(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
+) -> None:
     out = tmp_path / "store"
     options = ["--data", str(folder), "--out", str(out), "--vocabulary", "280"]
-    command = [sys.executable, "-m", "bydore_pyro", "prepare", *options, "--processes", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    store = open_store(out)
+    prepare_command([*options, "--processes", "0"])
+    store, told = open_store(out), capsys.readouterr()
     for name in ("a", "b"):
-        assert f"{len(store.train[name]):,}" in done.stdout
-    assert "Warning" not in done.stderr
+        assert f"{len(store.train[name]):,}" in told.out
+    assert "Warning" not in told.err
     told = f"bydore prepare: error: Expected a new folder for the store, found {out}"
     assert refused("prepare", *options) == told
 

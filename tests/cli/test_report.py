@@ -16,15 +16,6 @@ def test_reports_are_asked_for_by_folder(refused: Callable[..., str]) -> None:
         assert refused("report", *given).startswith("bydore report: error: Expected ")
 
 
-def test_a_run_gets_its_page_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_search(tmp_path / "run", verified=True)
-    report_command([str(folder)])
-    printed = capsys.readouterr().out
-    assert "fresh model trained on" in printed
-    assert printed.endswith(f"In a browser: {folder / 'report.html'}\n")
-    assert "run: weights of domains" in (folder / "report.html").read_text(encoding="utf-8")
-
-
 def test_several_runs_are_compared_in_a_page_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

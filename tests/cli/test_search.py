@@ -17,7 +17,7 @@ from training_runs import train
 from bydore_pyro.cli.ask import ask_command
 from bydore_pyro.cli.export import export_command
 from bydore_pyro.cli.prepare import prepare_command
-from bydore_pyro.cli.search import RepetitionConfig, search_command
+from bydore_pyro.cli.search import search_command
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.utils.files import read_tree
@@ -27,23 +27,18 @@ def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) 
     out = tmp_path / "run"
     given = ["--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
     for wrong, message in (
-        (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
         (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
         (["--sequence_length", "100000"], "Expected sequence_length <= "),
         (["--proxy", str(store)], "Expected the configuration of a causal language model"),
         (["--device", "tpu"], "Expected a device of this machine, found 'tpu'"),
         (["--max_epochs", "1", "--target_tokens", "1e12"], "within the cap"),
         (["--validation", "nowhere"], "nowhere"),
-        (["--train_share", "0.5"], "unrecognized arguments: --train_share"),
-        (["--at_least", "a=2"], "Expected each domain once as NAME=SHARE in [0, 1], found 'a=2'"),
         (["--baseline", "nowhere"], "nowhere"),
         (["--at_least", "a=.6", "b=.6"], "found 1.2 and 3"),
         (["--evidence", "linear", "--objective", "worst"], "Expected --evidence matching"),
     ):
         assert message in refused("search", *given, *wrong)
         assert not out.exists(), wrong
-    with pytest.raises(ValueError, match="Expected seeds"):
-        RepetitionConfig(seeds=2000)
 
 
 def test_a_proxy_that_has_not_learned_is_told_everywhere(

@@ -17,9 +17,8 @@ from quick import PROXY
 from training_runs import mixture_for, same_bits, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from bydore_pyro.cli.train import ShardsConfig, TrainConfig, TrainOptions, train_command
+from bydore_pyro.cli.train import train_command
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.training.config import TargetConfig
 
 
 @pytest.fixture
@@ -29,9 +28,7 @@ def given(corpus: TokenStore, tmp_path: Path) -> list[str]:
     return ["--smoke", "--mixture", str(tmp_path / "mixture.json"), *data]
 
 
-def test_a_training(
-    given: list[str], corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train_command([*given, "--seed", "3", "--device", "auto"])
     printed = capsys.readouterr()
     assert "birds 1,024 0.5000 " in " ".join(printed.out.split())
@@ -44,10 +41,7 @@ def test_a_training(
     assert "In " + str(tmp_path / "run/model") in printed.out
     assert "802,944 parameters; 8 steps of 8 x 32 tokens" in printed.err
     config = json.loads((tmp_path / "run/config.json").read_text())
-    kinds = {"train": TrainConfig, "shards": ShardsConfig, "target": TargetConfig}
-    options = TrainOptions(**{name: kind(**config[name]) for name, kind in kinds.items()})
-    assert options.target.seed == 3
-    assert options.train.model == "models/target-tiny"
+    assert (config["target"]["seed"], config["train"]["model"]) == (3, "models/target-tiny")
     AutoModelForCausalLM.from_pretrained(tmp_path / "run/model")
     AutoTokenizer.from_pretrained(tmp_path / "run/model")
     # The mixture may change or go: a run goes on with the one that it was begun with.
@@ -70,8 +64,6 @@ def test_stages_and_another_tokenizer(
         {"mixture": {"greek": 1.0}},
     ]
     (tmp_path / "mixture.json").write_text(json.dumps(stages))
-    told = refused("train", *given)
-    assert "found weights for another (ffffffffffff): --other_tokenizer" in told
     told = refused("train", *given, "--other_tokenizer", "--live", "--validation", "birds")
     assert "Expected one mixture with --live, found 2 stages" in told
     with warnings.catch_warnings():
@@ -102,24 +94,15 @@ def test_what_trial_runs_chose_stays(
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--mixture", "none.json"], "Expected a mixture file, found none.json"),
-        (["--model", "models/none"], "Expected the configuration of a causal language model"),
-        (["--tokens", "1B"], "; --tokens 1.4e+05 would fit"),
         (["--live"], "Expected --live and --validation together, found no --validation"),
         (["--live", "--validation", "cats"], "found 'cats'"),
         (["--live", "--validation", "greek", "--tokens", "512"], "more than 3 steps for --live"),
-        (["--speed", "3"], "unrecognized arguments: --speed 3"),
     ],
 )
 def test_mistakes_end_as_one_line(
-    given: list[str], wrong: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    given: list[str], wrong: list[str], message: str, refused: Callable[..., str]
 ) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        train_command([*given, *wrong])
-    assert exit_.value.code == 2
-    printed = capsys.readouterr().err
-    assert message in printed
-    assert printed.count("\n") == 1
+    assert message in refused("train", *given, *wrong)
 
 
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:

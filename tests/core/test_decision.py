@@ -12,7 +12,6 @@ from planted_laws import planted
 from scipy.optimize import minimize
 from torch import Tensor
 
-from bydore_pyro.answer import RunLength
 from bydore_pyro.core.decision import best_mixture, best_mixture_draws
 from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.laplace import fit_law
@@ -135,23 +134,6 @@ def test_bounds_that_leave_one_mixture() -> None:
     goal = Goal(at_least=BASELINE, at_most=BASELINE)
     found = best_mixture(DRAWS, goal).weights
     torch.testing.assert_close(found, BASELINE, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize(
-    "goal",
-    [
-        Goal(importance=IMPORTANCE),
-        Goal(objective="worst"),
-        Goal(objective="none_worse", baseline=BASELINE),
-    ],
-    ids=["mean", "worst", "none_worse"],
-)
-def test_each_draw_has_its_best_mixture(goal: Goal) -> None:
-    found = best_mixture_draws(DRAWS[:3], goal)
-    assert found.shape == (3, 3)
-    for number, weights in enumerate(found):
-        alone = best_mixture(DRAWS[number : number + 1], goal).weights
-        torch.testing.assert_close(weights, alone, atol=2e-3, rtol=0)
 
 
 COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]]).double()
@@ -288,19 +270,3 @@ def test_the_worst_of_targets_that_are_much_alike() -> None:
     # Duality: with their prices for importances no mixture has a lower mean.
     dual = best_mixture(draws, Goal(composition=made, importance=prices.float()))
     assert found.objective == pytest.approx(dual.objective, abs=3e-6)
-
-
-@pytest.mark.parametrize("objective", ["mean", "worst"])
-def test_two_domains_of_which_one_runs_out_by_brute_force(objective: Any) -> None:
-    draws = fit_law(*planted(2, 4)).draws(20)
-    first = torch.linspace(0, 1, 10001).double()
-    grid = torch.stack([first, 1 - first], 1)
-    run_out = RunLength(
-        tokens=1.0, repetition_constant=2.0, rates=torch.tensor([8.0, 0.5]),
-        before=torch.tensor([0.1, 0.0]),
-    ).effective  # fmt: skip
-    found = best_mixture(draws, Goal(objective=objective, effective=run_out))
-    losses = losses_of(draws, grid, effective=run_out)
-    values = (losses.mean(2) if objective == "mean" else losses.amax(2)).mean(0)
-    assert found.objective == pytest.approx(float(values.min()), abs=1e-5)
-    assert float(found.weights[0]) == pytest.approx(float(first[values.argmin()]), abs=2e-3)

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
@@ -114,6 +113,8 @@ def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             infer(guide, signals_of(3), h, bend)
+    with pytest.raises(ValueError, match="scale=True"), pyro.get_param_store().scope():
+        fit_to_draws(MixtureGuide(network), torch.ones(9, 3) / 3, torch.ones(9))
     monkeypatch.setattr("bydore_pyro.core.model.ROUNDING", 10)  # it is tried nevertheless
     guide = free_guide(3)
     before = {name: value.clone() for name, value in guide.state_dict().items()}
@@ -146,42 +147,6 @@ def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
     assert torch.equal(results[0][1], results[1][1])
     assert torch.equal(torch.get_rng_state(), before)
     assert set(pyro.get_param_store()) == stored
-
-
-@pytest.mark.slow
-def test_a_guide_that_is_fitted_to_draws_covers_more_than_after_svi() -> None:
-    """Of domains that are alike, SVI's is too narrow."""
-    linear, precision = gaussian_evidence(8, 0.05, alike=1, seed=4)
-    drawn = exact_draws(linear[None], precision[None])
-    guides = free_guide(8), free_guide(8)
-    infer(guides[0], signals_of(8), linear, precision)
-    fit_to_draws(guides[1], drawn.weights[0], drawn.scale[0])
-    arguments = (signals_of(8), linear, 1.0, precision)
-    by_svi, by_draws = (
-        guide_fit(mixture_model, guide, *arguments, num_samples=3000) for guide in guides
-    )
-    assert by_draws.khat < 0.7
-    assert by_draws.effective_draws > 1.3 * by_svi.effective_draws
-
-
-def test_a_fit_to_draws_repeats_itself_and_nothing_else_moves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("bydore_pyro.core.inference.FIT_STEPS", 5)
-    with isolated(0):
-        weights = torch.distributions.Dirichlet(torch.ones(3).double()).sample((100,))
-        scale = 1 + 0.1 * torch.rand(100).double()
-    random, stored = torch.get_rng_state(), set(pyro.get_param_store())
-    guides = [free_guide(3) for _ in range(3)]
-    for guide, seed in zip(guides, (1, 1, 2), strict=True):
-        fit_to_draws(guide, weights, scale, seed=seed)
-    assert torch.equal(torch.get_rng_state(), random)
-    assert set(pyro.get_param_store()) == stored
-    one, two, other = (torch.cat([p.flatten() for p in guide.parameters()]) for guide in guides)
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
-    with pytest.raises(ValueError, match="scale=True"):
-        fit_to_draws(MixtureGuide(FreeConcentrations(3)), weights, scale)
 
 
 @pytest.mark.slow

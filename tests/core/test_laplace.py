@@ -107,18 +107,6 @@ def test_derivatives_are_those_of_the_losses(free: bool) -> None:
         torch.testing.assert_close(found[t], expected[t, :, t])
 
 
-@pytest.mark.parametrize("runs", [2, 9])
-def test_both_forms_of_a_step_solve_the_same_equations(runs: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    jacobian = torch.randn(3, runs, 5, generator=generator).double()
-    vector = torch.randn(3, 5, generator=generator).double()
-    variances, ridge = torch.tensor([0.3, 1, 2]).double(), torch.tensor([1, 1.5, 2]).double()
-    found = laplace._solved(jacobian, variances, ridge, vector)
-    inner = jacobian.mT @ jacobian / variances[:, None, None]
-    back = (inner @ found[..., None]).squeeze(-1) + ridge[:, None] * found
-    torch.testing.assert_close(back, vector)
-
-
 def test_it_agrees_with_the_pyro_model_given_what_targets_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

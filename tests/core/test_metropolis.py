@@ -38,19 +38,6 @@ def test_without_evidence_it_is_the_prior() -> None:
         np.testing.assert_allclose([log_scale.mean(), log_scale.std()], [0, 1], atol=0.06)
 
 
-def test_heights_that_are_updated_are_those_of_the_density() -> None:
-    """Single moves, each in time of K, leave every chain where the density says."""
-    linear, precision = gaussian_evidence(6, 0.05, seed=3)
-    start = np.random.default_rng(9).random((2, 5, 6)) ** 8 + 1e-9  # weights far apart
-    evidence = (np.stack([linear.numpy()] * 2), np.stack([precision.numpy(), np.zeros((6, 6))]))
-    chains = metropolis._Chains(*evidence, start, SPARSE, seed=0)
-    begun = chains.log_u.copy()
-    for _ in range(20):
-        chains.sweep()
-    assert (np.abs(chains.log_u - begun) > 0).mean() > 0.9
-    np.testing.assert_allclose(chains.height, chains.density(chains.log_u), rtol=1e-9, atol=1e-7)
-
-
 @pytest.mark.parametrize("p", [0.5, 0.98, 1.0])
 def test_two_domains_against_quadrature(p: float) -> None:
     """Quantiles of the first weight, by a sum over a grid of weight and scale."""

@@ -116,15 +116,6 @@ def test_the_weights_are_found_whatever_their_name() -> None:
     assert torch.equal(q.mean, named.posterior(LEVEL).mean)
 
 
-def test_the_scale_is_paired_where_both_have_one() -> None:
-    guide = MixtureGuide(FreeConcentrations(4), scale=True)
-    _, scale = paired_sites(mixture_model, guide, *SECOND_ORDER)
-    assert scale is not None
-    q, p = scale
-    assert q.scale.item() == pytest.approx(0.1)
-    assert p.scale.item() == 1.0
-
-
 def test_a_guide_that_does_not_match_is_refused() -> None:
     def no_simplex(*_: object) -> None:
         pyro.sample("x", Normal(0.0, 1.0))

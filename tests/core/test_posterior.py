@@ -79,14 +79,6 @@ def test_the_same_seed_draws_the_same_bits_and_the_guide_comes_back_from_its_fil
     assert torch.equal(again.scale_posterior().stddev, one.guide.scale_posterior().stddev)
 
 
-def test_chains_that_do_not_agree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metropolis, "MOST_WINDOWS", 1)
-    monkeypatch.setattr(metropolis, "THIN", 1)
-    drawn = draw_posterior(evidence(8))
-    assert not drawn.settled
-    assert drawn.rhat > metropolis.SETTLED
-
-
 @pytest.mark.slow
 def test_of_many_domains_a_guide_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its draws are corrected by importance weights, where these and SVI are to be relied on."""

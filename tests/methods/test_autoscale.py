@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import optimize
-from tiny import steps_spent
 
-from bydore_pyro.measure.problem import Problem
 from bydore_pyro.methods.autoscale import (
     PowerLaws,
     extrapolate,
-    fit_autoscale,
     fit_power_laws,
     optimal_counts,
     probe_counts,
@@ -164,10 +161,3 @@ def test_extrapolation_of_the_authors_figures() -> None:
     sixth = np.array([85.97994105, 8.77714286, 89.19703657, 28.22608777, 181.3773799])
     weights = extrapolate(first, second, 412.44002730550164)
     np.testing.assert_allclose(weights[:5] * 412.44002730550164, sixth, rtol=1e-6)
-
-
-def test_the_targets_own_domain_wins(problem: Problem) -> None:
-    found = fit_autoscale(problem)
-    assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    spent = steps_spent(problem)
-    assert 0.9 * 800 < spent <= 1.05 * 800, "whole steps: half a step off at most in each run"

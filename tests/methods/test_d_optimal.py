@@ -7,17 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
-from tiny import steps_spent
 
-from bydore_pyro.measure.problem import Problem
 from bydore_pyro.methods.d_optimal import (
-    DOptimalConfig,
     d_optimal_design,
     design_features,
     elastic_losses,
     elastic_optimum,
     elastic_proposal,
-    fit_d_optimal,
     fit_elastic,
     greedy_design,
 )
@@ -82,10 +78,3 @@ def test_the_law_is_found_again_from_sixteen_runs() -> None:
     optima = [elastic_proposal(runs, losses, EPOCHS, 0), elastic_optimum(TRUE, EPOCHS, even)]
     best, least = elastic_losses(TRUE, np.stack(optima), EPOCHS)[0]
     assert best < least + 0.005 < expected.min()
-
-
-def test_the_designs_target_wins(problem: Problem) -> None:
-    fit = fit_d_optimal(problem, DOptimalConfig(d_optimal_runs=12))
-    assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    spent = steps_spent(problem)
-    assert 0.9 * 800 < spent <= 800

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from tiny import steps_spent
 
-from bydore_pyro.measure.problem import Problem
-from bydore_pyro.methods.mde import MDEConfig, draw_mixtures, fit_mde, mixture_of_experts_loss
+from bydore_pyro.methods.mde import draw_mixtures, mixture_of_experts_loss
 
 
 def test_the_feature_is_the_loss_of_mixed_probabilities() -> None:
@@ -34,10 +32,3 @@ def test_drawn_mixtures_are_on_the_simplex_and_differ_in_spread() -> None:
     np.testing.assert_allclose(drawn.sum(1), 1)
     assert drawn.max(1).min() < 0.4
     assert drawn.max(1).max() > 0.95
-
-
-def test_mdes_target_wins(problem: Problem) -> None:
-    fit = fit_mde(problem, MDEConfig(mde_proxies=20, mde_candidates=2000))
-    assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    spent = steps_spent(problem)
-    assert 0.9 * 800 < spent <= 800

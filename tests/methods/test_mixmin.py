@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from tiny import steps_spent
 
-from bydore_pyro.measure.problem import Problem
-from bydore_pyro.methods.mixmin import fit_mixmin, mixmin_weights
+from bydore_pyro.methods.mixmin import mixmin_weights
 
 
 def loss(weights: np.ndarray, losses: np.ndarray, shares: np.ndarray) -> float:
@@ -42,10 +40,3 @@ def test_two_texts_by_hand() -> None:
     found = mixmin_weights(-np.log([[1.0, b], [a, 1.0]]), np.ones(2))
     assert found[0] == pytest.approx((1 - 2 * a + a * b) / (2 * (1 - a) * (1 - b)), abs=1e-4)
     assert found.sum() == pytest.approx(1)
-
-
-def test_mixmins_target_wins(problem: Problem) -> None:
-    fit = fit_mixmin(problem)
-    assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    spent = steps_spent(problem)
-    assert 0.9 * 800 < spent <= 800

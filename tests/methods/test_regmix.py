@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from tiny import steps_spent
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.measure.problem import Problem
-from bydore_pyro.methods.regmix import RegMixConfig, fit_regmix, sample_mixtures
+from bydore_pyro.methods.regmix import sample_mixtures
 from bydore_pyro.utils.errors import DataError
 
 
@@ -24,14 +20,3 @@ def test_draws_keep_the_simplex_the_limit_and_the_seed() -> None:
     np.testing.assert_array_equal(drawn, sample_mixtures(prior, 400, 0))
     with pytest.raises(DataError, match="no weight above 15 times its prior"):
         sample_mixtures(np.full(400, 1 / 400), 5, 0)
-
-
-@pytest.mark.parametrize("regression", ["linear", "gaussian_process"])
-def test_the_targets_own_domain_wins(problem: Problem, regression: Any) -> None:
-    config = RegMixConfig(regmix_proxies=16, regmix_draws=1000, regmix_regression=regression)
-    found = fit_regmix(problem, config)
-    assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    assert (found.mixture.hdi is not None) == (regression == "gaussian_process")
-    assert found.details.distance.far is False
-    spent = steps_spent(problem)
-    assert 0.9 * 800 < spent <= 800

@@ -122,7 +122,7 @@ def test_bounds_have_their_price() -> None:
     }
 
 
-@pytest.mark.parametrize("count", [1, 3, 13, 24])
+@pytest.mark.parametrize("count", [1, 13])
 def test_every_domain_has_a_panel_and_no_name_reaches_the_next(count: int) -> None:
     names = [f"web/part-{k}/of a name that is $x^2$ long-{k}" for k in range(count)]
     figure = curves_figure(planted(names=names))

@@ -12,7 +12,6 @@ import xarray
 from report_runs import (
     NAMES,
     matching_of,
-    metrics_of,
     mixture_with_intervals,
     outlook_of,
     record_of,
@@ -117,14 +116,6 @@ def test_the_posteriors_width(khat: object, draws: Any, level: str, answer: str)
     found = verdict(record_of(metrics=metrics), FITS)
     assert (found.level, found.answer) == (level, answer)
     assert "3 effective of 1000 draws" in found.figures
-
-
-def test_a_proxy_that_has_not_learned_says_so() -> None:
-    question = "Has the proxy learned?"
-    learning = {"warning": "The weights mean nothing: it has not learned"}
-    told = verdict(record_of(metrics=metrics_of(learning=learning)), question)
-    assert (told.level, told.answer) == ("bad", "No")
-    assert told.figures == "The weights mean nothing: it has not learned."
 
 
 def test_a_run_is_judged_by_what_it_has(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from method_options import options_for
 from safetensors.torch import load_file
 
 from bydore_pyro.algorithm1.config import LinearConfig
-from bydore_pyro.algorithm1.learner import BayesianLearner, WeightsLearner
+from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.mixture.mixture import jitter
 from bydore_pyro.runs.algorithm1 import LAST, search_by_linear_evidence
 from bydore_pyro.runs.domains import load_domains
@@ -26,16 +26,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 from point_learners import PointLearner
 
 GIVEN = ("--evidence", "linear", "--steps", "12", "--checkpoint_every", "1")
-LEARNERS: dict[str, Callable[[int], WeightsLearner] | None] = {
-    "bayesian": None,
-    "point": lambda count: PointLearner(count, LinearConfig(guide_warmup=1), 12, 0),
-}
 
 
-def searched(store: Path, out: Path, learner: str = "bayesian", *, resume: bool = False) -> Found:
+def points(count: int) -> PointLearner:
+    return PointLearner(count, LinearConfig(guide_warmup=1), 12, 0)
+
+
+def searched(store: Path, out: Path, learner: Any = None, *, resume: bool = False) -> Found:
     options = options_for(store, *GIVEN)
     given = (options, load_domains(options), RunFolder(out, resume=resume), "test")
-    return search_by_linear_evidence(*given, LEARNERS[learner])
+    return search_by_linear_evidence(*given, learner)
 
 
 def test_what_it_finds_is_written_and_told(store: Path, tmp_path: Path) -> None:
@@ -56,29 +56,26 @@ def test_what_it_finds_is_written_and_told(store: Path, tmp_path: Path) -> None:
     guide.load_state_dict(load_file(out / "guide.safetensors"))
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_it_goes_on_after_any_step(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: str
+def test_points_have_no_draws_and_go_on_after_any_step(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bydore_pyro.utils.checkpoints.KEPT", 99)
-    whole = searched(store, tmp_path / "whole", learner)
-    assert bool(whole.answer.sites) == (tmp_path / "whole/posterior.nc").exists()
-    assert bool(whole.answer.sites) == (learner == "bayesian"), "points have no draws"
-    for stop in (4,):
-        out = tmp_path / str(stop)
-        shutil.copytree(tmp_path / "whole", out)
-        for number in range(stop + 1, 13):
-            shutil.rmtree(out / "checkpoints" / f"step-{number:06d}")
-        torch.manual_seed(stop)  # what the process drew since does not matter
-        found = searched(store, out, learner, resume=True)
-        assert found.mixture == whole.mixture
-        assert found.metrics.search.tokens == whole.metrics.search.tokens
-        assert found.validation_losses == whole.validation_losses
-        left, right = (p / "trajectory.nc" for p in (out, tmp_path / "whole"))
-        xarray.testing.assert_identical(*(xarray.load_dataset(p, engine="h5netcdf")
-                                          for p in (left, right)))  # fmt: skip
-        for name, parameter in whole.proxy.parameters.items():
-            assert torch.equal(parameter, found.proxy.parameters[name])
+    whole, out = searched(store, tmp_path / "whole", points), tmp_path / "out"
+    assert not whole.answer.sites
+    assert not (tmp_path / "whole/posterior.nc").exists()
+    shutil.copytree(tmp_path / "whole", out)
+    for number in range(5, 13):
+        shutil.rmtree(out / "checkpoints" / f"step-{number:06d}")
+    torch.manual_seed(4)  # what the process drew since does not matter
+    found = searched(store, out, points, resume=True)
+    assert found.mixture == whole.mixture
+    assert found.metrics.search.tokens == whole.metrics.search.tokens
+    assert found.validation_losses == whole.validation_losses
+    left, right = (p / "trajectory.nc" for p in (out, tmp_path / "whole"))
+    xarray.testing.assert_identical(*(xarray.load_dataset(p, engine="h5netcdf")
+                                      for p in (left, right)))  # fmt: skip
+    for name, parameter in whole.proxy.parameters.items():
+        assert torch.equal(parameter, found.proxy.parameters[name])
 
 
 def test_a_warmup_that_leaves_no_step_is_refused_before_anything_is_written(

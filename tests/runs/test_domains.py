@@ -83,16 +83,6 @@ def test_bounds_beyond_the_text_and_domains_added_twice_are_refused(store: Path)
         load_domains(options(store), [str(store), str(store)])
 
 
-def test_a_cap_rests_on_the_estimated_size_of_a_sampled_domain(store: Path) -> None:
-    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
-    domains = load_domains(capped)
-    in_all = {"tokens": 10_000, "standard_error": None}
-    domains.corpus.index["domains"]["a"]["train"]["in_all"] = in_all
-    most = largest_weights(capped, domains)
-    assert most is not None
-    assert most["a"] == 1, "2 * 10,000 tokens are more than the run reads"
-
-
 def test_a_search_keeps_what_it_measures(store: Path) -> None:
     """By gradient matching; Algorithm 1, and all other methods, train on everything."""
     matching = options(store)

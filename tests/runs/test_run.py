@@ -277,7 +277,11 @@ def edited(folder: Path, part: str, **fields: object) -> None:
 
 
 def test_a_run_with_edited_options_is_refused_by_the_field(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
 ) -> None:
     out = tmp_path / "out"
     full = OSError(28, "No space left on device", str(out))
@@ -290,11 +294,7 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
     ):
         was = json.loads(begun)[part][field]
         edited(out, part, **{field: value})
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main(["search", "--resume", str(out)])
-        assert exit_.value.code == 2
-        last = capsys.readouterr().err.splitlines()[-1]
+        last = refused("search", "--resume", out)
         assert last.startswith(f"bydore search: error: Expected {part}.{field} {was}, with which")
         assert f"found {value}" in last
         (out / "config.json").write_text(begun)
@@ -328,26 +328,19 @@ def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
 
 
 def test_a_run_goes_on_with_its_own_data(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     out = shutil.copytree(whole, tmp_path / "out")
     content = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps({**content, "sha256": "0" * 64}))
     untouched = folder_content(out)
-    with pytest.raises(SystemExit) as exit_:
-        main(["search", "--resume", str(out)])
-    assert exit_.value.code == 2
-    assert "Expected the data with which" in capsys.readouterr().err
+    assert "Expected the data with which" in refused("search", "--resume", out)
     assert folder_content(out) == untouched
-    for wrong in (["--resume", str(tmp_path)], ["--resume"], ["--resume", str(out), "--seed", "3"]):
-        with pytest.raises(SystemExit) as exit_:
-            main(["search", *wrong])
-        assert exit_.value.code == 2
+    for wrong in (["--resume", tmp_path], ["--resume"], ["--resume", out, "--seed", "3"]):
+        refused("search", *wrong)
     (out / "manifest.json").write_text("{")
-    with pytest.raises(SystemExit):
-        main(["search", "--resume", str(out)])
     told = f"Expected the run's manifest and options, found {out / 'manifest.json'}: "
-    assert told in capsys.readouterr().err
+    assert told in refused("search", "--resume", out)
 
 
 @pytest.mark.slow

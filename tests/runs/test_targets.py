@@ -21,7 +21,6 @@ from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import belongs_of, domains_of, language_model, load_domains
 from bydore_pyro.runs.methods import MethodOptions
 from bydore_pyro.runs.metrics import target_records
-from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import TargetRecord
 from bydore_pyro.runs.targets import Targets, forecast_for, forecasts, search_readings, targets_of
 from bydore_pyro.runs.trials import answered
@@ -153,4 +152,3 @@ def test_nothing_is_forecast_of_what_no_run_has_read(both: Read) -> None:
         less = {name: value for name, value in getattr(readings[0], part).items() if name != "b"}
         lacking = dataclasses.replace(readings[0], **{part: less})
         assert forecast_for(domains, targets, [lacking, readings[1]], 0) is None
-    assert isinstance(options, Options)

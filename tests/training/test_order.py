@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import numpy as np
@@ -78,17 +77,6 @@ def test_weights_may_change_at_any_step(seed: int) -> None:
     share = count / batch
     assert deviation(share / count + (1 - share) * weights, batch) < 1 + ROUNDING
     assert deviation(weights, int(rng.choice([1, 2, 8, batch]))) < 2
-
-
-def test_a_state_that_was_written_goes_on_with_the_same_order() -> None:
-    weights = np.random.default_rng(0).dirichlet(np.ones(9))
-    whole = resumed = begin(9)
-    for _ in range(50):
-        written = json.dumps(resumed._asdict())
-        again, resumed = next_batch(MixtureState(**json.loads(written)), weights, 5)
-        counts, whole = next_batch(whole, weights, 5)
-        np.testing.assert_array_equal(again, counts)
-        assert resumed == whole
 
 
 def sampler(steps: int, batch: int = 8, state: MixtureState | None = None) -> MixtureSampler:
