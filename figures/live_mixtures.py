@@ -17,7 +17,8 @@ from study_figure import FAINT, PAGE, figure_main, panel
 RIVALS = {
     "search": ("the mixture of a search with trial runs", "o", "tab:blue"),
     "matching": ("that of its matching alone", "s", "tab:orange"),
-    "average": ("the live run's average", "^", "tab:green"),
+    "odm": ("ODM's", "^", "tab:green"),
+    "ado": ("ADO's", "v", "tab:red"),
 }
 
 
@@ -41,7 +42,7 @@ def draw(results: Mapping[str, Any] | Path) -> Any:
                     continue
                 error = np.std(apart, ddof=1) / np.sqrt(len(apart))
                 axes.errorbar(
-                    np.mean(apart), row + 0.22 * (place - 1), xerr=error, fmt=marker, ms=3.5,
+                    np.mean(apart), row + 0.2 * (place - 1.5), xerr=error, fmt=marker, ms=3.5,
                     color=colour, elinewidth=1, label=told,
                 )  # fmt: skip
         axes.set_yticks(range(len(targets)), [titled(name) for name in targets])
@@ -58,7 +59,7 @@ def draw(results: Mapping[str, Any] | Path) -> Any:
 
 def titled(name: str) -> str:
     """Returns a target's name in words."""
-    domain = name.removeprefix("withheld:").removeprefix("no_")
+    domain = name.removeprefix("withheld:")
     return domain.replace("_", " ") + (", withheld" if domain != name else "")
 
 
