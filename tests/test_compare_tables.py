@@ -120,7 +120,7 @@ def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: Tok
 RESULTS = Path(__file__).parents[1] / "figures" / "results"
 
 
-@pytest.mark.parametrize("name", ["compare", "compare-budget4", "compare-web"])
+@pytest.mark.parametrize("name", ["compare", "compare-budget4", "compare-seed1", "compare-web"])
 def test_the_tables_that_the_docs_show_are_those_of_the_results(name: str) -> None:
     path = RESULTS / f"{name}.json"
     targets = json.loads(path.read_text(encoding="utf-8"))["targets"]
