@@ -94,8 +94,8 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
         from bydore_pyro.runs.searching import measured_training
 
         def changed(*given: Any, **named: Any) -> Iterator[Any]:
-            for step in measured_training(*given, **named):
-                if step.number == 1:
+            for number, step in enumerate(measured_training(*given, **named), start=1):
+                if number == 1:
                     change()
                 yield step
 
