@@ -26,16 +26,12 @@ from bydore_pyro.utils import (
 
 ABOUT = """Run the study's experiments, each in its own folder. Keep the results that the figures
 need, and draw every figure. If it is interrupted, the same command continues where it stopped and
-does not repeat finished experiments. It takes about sixteen hours of a core, by an estimate from
+does not repeat finished experiments. It takes about thirteen hours of a core, by an estimate from
 its parts; --only divides it between terminals."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
     "compare": ["--targets", *TARGETS],
-    "live": [
-        *("--targets", "planted", "several", "scarce", "withheld:docstrings"),
-        *("--models", "live", "search", "matching", "odm", "ado", "longer"),
-    ],
     "decisions": [],
     "few_runs": [],
     "assumptions": [],
@@ -48,10 +44,10 @@ EXPERIMENTS = {  # the longest first
 }
 FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
 # Of results, where it is not the experiment's name.
-PLACES = {"live": "live/environment", "decisions": "decisions/environment"}
+PLACES = {"decisions": "decisions/environment"}
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "planted_mixtures", "interval_coverage",
-           "comparison", "live_mixtures")  # fmt: skip
+           "comparison")  # fmt: skip
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 

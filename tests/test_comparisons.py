@@ -87,38 +87,3 @@ def test_compare_withholds_domains_of_a_folder(tmp_path: Path, run_here: Run) ->
         assert refused.returncode == 2
         (line,) = [line for line in refused.stderr.splitlines() if "error:" in line]
         assert message in line
-
-
-@pytest.mark.slow
-def test_live_in_smoke_size(
-    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
-) -> None:
-    words = dict(zip((*HELD_OUT, "python"), "abcdef", strict=True))
-    text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
-    small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4",
-             "--beginning", "0.25")  # fmt: skip
-    target = "withheld:docstrings"
-    given = ("--targets", target, "--data", str(text), "--validation_fraction", "0.3")
-    given = (*given, "--law_unexplained", "1")
-    models = smoke("live", *given, *small)["targets"][target]["models"]
-    assert len(models) == 2
-    for one in models:
-        for label in ("live", "law"):
-            assert [found["step"] for found in one[label]["rounds"]] == [4, 8]
-        assert "docstrings" not in one["live"]["average"]
-        assert sum(one["average"]["average"].values()) == pytest.approx(1)
-        assert {"odm", "ado", "matching"} <= set(one)
-        assert "own" not in one  # they are withheld
-        longer = one["longer"]["cost"]["train"]["flops"]
-        spent = sum(one["live"]["cost"][part]["flops"] for part in ("train", "gradients"))
-        assert longer == pytest.approx(spent, rel=1 / 16)
-        assert one["uniform"]["average"] == pytest.approx(
-            dict.fromkeys(set(words) - {"docstrings"}, 0.2)
-        )
-        assert len({model["loss"] for model in one.values()}) > 3
-    draw("live_mixtures", tmp_path / "run")
-    table = (tmp_path / "run/table.md").read_text()
-    losses = [[one[label]["loss"] for one in models] for label in ("live", "average")]
-    apart = [mine - other for mine, other in zip(*losses, strict=True)]
-    error = abs(apart[0] - apart[1]) / 2
-    assert f"{sum(apart) / 2:+.3f} ± {error:.3f}" in table

@@ -17,7 +17,7 @@ from processes import Run
 
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = ["plants", "compare", "live", "assumptions", "convergence", "calibration"]
+COMPARISONS = ["plants", "compare", "assumptions", "convergence", "calibration"]
 OTHERS = ["reuse_guide", "regmix_pile", "law", "decisions", "drift", "tables", "few_runs"]
 ALL_OF_THEM = "study"
 

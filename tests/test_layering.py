@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
 # From the ground up.
 ROOMS = [
     *("utils", "core", "mixture", "data", "shards", "proxy", "measure", "answer", "algorithm1"),
-    *("tables", "methods", "runs", "export", "training", "live", "evaluation", "report", "cli"),
+    *("tables", "methods", "runs", "export", "training", "evaluation", "report", "cli"),
 ]
 KNOW_PYRO = {"core", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")

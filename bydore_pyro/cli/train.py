@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
@@ -10,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.data import CorpusConfig
 from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import Metrics, RunConfig
+from bydore_pyro.runs import RunConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
     Checked,
-    DataError,
     Table,
     one_line_errors,
     option,
     parse_options,
-    read_as,
     resumed_options,
     resumed_run,
-    tell,
     warn_idle,
 )
 
@@ -52,11 +48,7 @@ SMOKE = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Checked):
-    """What to train, on what text, and where it goes.
-
-    Raises:
-        ValueError: When `live` or `validation` is given without the other.
-    """
+    """What to train, on what text, and where it goes."""
 
     mixture: str = option(
         MISSING,
@@ -69,39 +61,7 @@ class TrainConfig(Checked):
     )
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
-    live: bool = option(
-        False,
-        "Measure the mixture on the model while it trains. --mixture is where it starts; "
-        "it may move to every domain of the store.",
-    )
-    validation: list[str] = option(
-        [], "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl."
-    )
-    drop_copies: bool = option(
-        False, "With --live: leave out documents of the target that stand in the training text too."
-    )
-    live_share: float = option(
-        0.01,
-        "With --live: share of the training's sequences that measuring may add.",
-        above=0,
-        most=1,
-    )
-    live_level: float | None = option(
-        None,
-        "With --live: probability, that another mixture teaches more, from which on the weights "
-        "move; with 1 they stay. Default: that of LiveMixture, 1 where trial runs chose --mixture.",
-        least=0,
-        most=1,
-    )
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.live != bool(self.validation):
-            found = "no --validation" if self.live else "no --live"
-            raise ValueError(f"Expected --live and --validation together, found {found}")
-        if not self.live:
-            warn_idle(self, ("live_share", "live_level", "drop_copies"), "no --live")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,39 +107,19 @@ def train_command(arguments: Sequence[str]) -> None:
 
 
 def _settled(options: TrainOptions) -> TrainOptions:
-    """Returns options with which a run can be gone on with from anywhere, its mixture or not."""
-    given = options.train
-    run = RunConfig(data=given.data, validation=given.validation).anywhere()
-    tokenizer, level = options.shards.tokenizer, given.live_level
+    """Returns options with which a run can be continued from any folder."""
+    tokenizer = options.shards.tokenizer
     if tokenizer is not None and Path(tokenizer).is_dir():
         tokenizer = str(Path(tokenizer).resolve())
-    if given.live and level is None and _tried(Path(given.mixture)):
-        level = 1.0
-        tell(
-            f"trial runs chose the weights of {given.mixture}: they stay, and rounds only report "
-            "(--live_level)"
-        )
-    train = replace(given, data=run.data, validation=run.validation, live_level=level)
+    data = RunConfig(data=options.train.data).anywhere().data
+    train = replace(options.train, data=data)
     return replace(options, train=train, shards=replace(options.shards, tokenizer=tokenizer))
-
-
-def _tried(mixture: Path) -> bool:
-    """Whether the search that found a mixture chose it by trial runs."""
-    folder = mixture.parent if mixture.name == "mixture.json" else mixture
-    try:
-        record = read_as(Metrics, folder / "metrics.json")
-    except (OSError, ValueError):
-        return False
-    return bool(record.trials.tried)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
-    from bydore_pyro.live import LiveTraining
     from bydore_pyro.mixture import normalised
-    from bydore_pyro.proxy import Parallel
-    from bydore_pyro.runs import with_targets
     from bydore_pyro.training import Stages, read_stages, train_target
     from bydore_pyro.utils import number_of_tokens
 
@@ -196,24 +136,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     else:
         source = given.mixture if resume is None else str(resume / "schedule.json")
         stages = read_stages(source, number_of_tokens(config.tokens))
-    live = None
-    if given.live:
-        if len(stages.mixtures) > 1:
-            raise DataError(
-                f"Expected one mixture with --live, found {len(stages.mixtures)} stages in "
-                f"{given.mixture}"
-            )
-        target = RunConfig(validation=given.validation, drop_copies=given.drop_copies)
-        store = with_targets(store, target, prepared=not names_shards(given.data))
-        live = LiveTraining(
-            store,
-            target.validation_shares(),
-            stages.shares(),
-            config,
-            given.live_share,
-            **({} if given.live_level is None else {"level": given.live_level}),
-            parallel=Parallel(cpu=not config.on_gpu),
-        )
     metrics = train_target(
         model_source(given.model),
         store,
@@ -222,11 +144,8 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         out,
         resume=resume is not None,
         options=asdict(options),
-        live=live,
     )
     print(_as_text(metrics, out / "model"))
-    if live is not None:
-        print(f"The rounds, as a page: bydore report {shlex.quote(str(out))}")
 
 
 def _store_of(data: str, given: ShardsConfig) -> TokenStore:
@@ -260,11 +179,6 @@ def _as_text(metrics: dict[str, Any], model: Path) -> str:
         most = max(metrics["held_out_sequences"].values())
         lines.append(
             f"\nheld-out losses in nats per token, each on at most {most} held-out sequences"
-        )
-    if metrics["target_loss_nats_per_token"] is not None:
-        lines.append(
-            f"loss on the target {metrics['target_loss_nats_per_token']:.4f} nats per token, on "
-            f"{metrics['target_sequences']} held-out sequences"
         )
     if metrics["final_loss"] is not None:
         lines.append(f"last training loss {metrics['final_loss']:.4f} nats per token")

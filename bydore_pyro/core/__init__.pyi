@@ -4,7 +4,6 @@ from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .distribution import GammaDirichlet as GammaDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
-from .forgetting import importance_of as importance_of
 from .goal import Decision as Decision
 from .goal import Goal as Goal
 from .guide import MixtureGuide as MixtureGuide
@@ -42,7 +41,6 @@ from .network import FeatureNetwork as FeatureNetwork
 from .network import FreeConcentrations as FreeConcentrations
 from .network import PriorNetwork as PriorNetwork
 from .point import central_weights as central_weights
-from .point import given_away as given_away
 from .point import run_mixture as run_mixture
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior

@@ -32,7 +32,7 @@ from bydore_pyro.core.goal import bent
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.quadratic import least_of
 
-__all__ = ["central_weights", "given_away", "most_likely_weights", "run_mixture"]
+__all__ = ["central_weights", "most_likely_weights", "run_mixture"]
 
 # Weights to effective shares, those of text that is read again, which teaches less than fresh text;
 # each by its own weight alone.
@@ -138,18 +138,3 @@ def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective)
         if float(step.abs().sum()) < ENOUGH:
             break
     return weights
-
-
-def given_away(gram: Tensor, u: Tensor, weights: Tensor) -> Tensor:
-    """Returns ``1 - cos^2``: the share in [0, 1] of a gradient that a mixture leaves, ``(...)``.
-
-    It is ``|u - s w|^2 / |u|^2`` at the best scale ``s >= 0``.
-
-    Args:
-        gram: ``A (K, K)``.
-        u: What targets are made of, ``(..., K)``.
-        weights: Of a mixture ``(K,)``.
-    """
-    along, own = (u @ gram) @ weights, weights @ gram @ weights
-    length = ((u @ gram) * u).sum(-1)
-    return (1 - along.clamp(min=0).square() / (own * length)).clamp(0, 1)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bydore_pyro.core import Sample
 from bydore_pyro.data import Domains, file_sha256
-from bydore_pyro.proxy import GradientSketch, MeasuredModel, ShardedSketch, check_finite
+from bydore_pyro.proxy import GradientSketch, MeasuredModel, check_finite
 from bydore_pyro.utils import (
     TREE,
     DataError,
@@ -59,7 +59,7 @@ class Measurement:
 
 
 def sample_of(
-    sketch: GradientSketch | ShardedSketch,
+    sketch: GradientSketch,
     batch: Tensor,
     documents: np.ndarray,
     step: int,
@@ -82,7 +82,7 @@ def sample_of(
 
 
 def measure(
-    sketch: GradientSketch | ShardedSketch,
+    sketch: GradientSketch,
     domains: Domains,
     most: int,
     step: int,
@@ -132,7 +132,7 @@ def set_parameters(model: MeasuredModel, measured: Measurement) -> None:
 
 
 def sampled(
-    sketch: GradientSketch | ShardedSketch,
+    sketch: GradientSketch,
     pieces: Sequence[tuple[str, Tensor, np.ndarray]],
     step: int,
     cluster: str | None = None,
@@ -151,7 +151,7 @@ def sampled(
 
 
 def _piece(
-    sketch: GradientSketch | ShardedSketch,
+    sketch: GradientSketch,
     step: int,
     piece: tuple[str, Tensor, np.ndarray],
     done: Callable[[int], object],
@@ -163,7 +163,7 @@ def _piece(
     return sample.gradients, sample.documents, own.model.cost.report()["parts"]
 
 
-def _counting_anew(sketch: GradientSketch | ShardedSketch) -> GradientSketch | ShardedSketch:
+def _counting_anew(sketch: GradientSketch) -> GradientSketch:
     own = copy.copy(sketch)
     own.model = sketch.model.counting_anew()
     return own

@@ -18,7 +18,7 @@ from torch import Tensor
 from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evidence
 from bydore_pyro.data import Domains
 from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
-from bydore_pyro.proxy import GradientSketch, ShardedSketch
+from bydore_pyro.proxy import GradientSketch
 from bydore_pyro.utils import DataError, appearing_folder, expecting, read_tree, write_tree
 
 TARGETS = "targets"
@@ -68,7 +68,7 @@ class TargetMeasurement:
 
 
 def read_target(
-    sketch: GradientSketch | ShardedSketch,
+    sketch: GradientSketch,
     measured: Measurement,
     target: Domains,
     *,
@@ -111,7 +111,7 @@ def read_target(
 
 
 def _sample(
-    sketch: GradientSketch | ShardedSketch, measured: Measurement, target: Domains, anew: bool
+    sketch: GradientSketch, measured: Measurement, target: Domains, anew: bool
 ) -> tuple[Sample, Tensor]:
     """Returns a target's gradients, as float16 keeps them, and losses ``(n,)``; keeps them."""
     rows, documents = target.validation, target.validation_documents

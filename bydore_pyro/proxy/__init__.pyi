@@ -20,5 +20,3 @@ from .scheduling import restore_proxy as restore_proxy
 from .scheduling import schedule as schedule
 from .scheduling import systematic_counts as systematic_counts
 from .scheduling import train_on_mixture as train_on_mixture
-from .sharded import ShardedSketch as ShardedSketch
-from .sharded import is_sharded as is_sharded

@@ -53,7 +53,7 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
 
 def rounds_figure(record: RunRecord) -> Figure | None:
     """Draws the largest weights at every round: each round's own as dots, those by all so far as
-    lines; in a training that moves its mixture, those found as dots, those trained on as lines.
+    lines.
 
     None where a run has no two rounds to compare.
     """
@@ -61,26 +61,19 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     if len(rounds) < 2:
         return None
     last, places = rounds[-1].weights, np.arange(1, len(rounds) + 1)
-    x, by_all, alone = "round", "by all rounds", "by round"
-    if record.live:
-        places = np.array([one.step for one in rounds])
-        x, by_all, alone = "step of the model", "trained on at the end", "found at step"
     order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
     together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
-    note = {name: f"{last[name]:.4f} {by_all}" for name in order}
-    figure = _lines(x, places, together, note, list(last))
+    note = {name: f"{last[name]:.4f} by all rounds" for name in order}
+    figure = _lines("round", places, together, note, list(last))
     (axes,) = figure.axes
     for name, line in zip(order, axes.get_lines(), strict=True):
         for place, one in zip(places, rounds, strict=True):
             weight = one.alone.get(name, np.nan)
-            gid = f"{visible(name)}: {weight:.4f} {alone} {place:g}"
+            gid = f"{visible(name)}: {weight:.4f} by round {place}"
             axes.plot(place, weight, "o", color=line.get_color(), gid=gid)
     axes.set_ylim(bottom=0)
-    if record.live:
-        axes.set_xscale("log")
-        axes.minorticks_off()
     ticks = places[:: -(-len(places) // MOST_TICKS)]
-    axes.set_xticks(ticks, [f"{place:g}" for place in ticks])
+    axes.set_xticks(ticks, [str(place) for place in ticks])
     return figure
 
 

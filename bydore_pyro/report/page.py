@@ -55,10 +55,6 @@ ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
     "are far apart, the proxy asks for other text as it learns."
 )
-LIVE = (
-    "Lines: the weights that the model trained on; dots: what the posterior of a round says. The "
-    "weights move only where another mixture probably teaches more."
-)
 ANEW = "Measured anew, because the search did not know their text:"
 FRONTIER = (
     "Grey: the best mixtures for some importance of each target; none is better on one of them "
@@ -99,7 +95,6 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     mixture = record.mixture
     weights = [plot_weights(mixture), WEIGHTS] if drawn and mixture is not None else []
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
-    caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
     outlook, asked = record.metrics.outlook, record.forecast
     seen: list[Any] = []
@@ -126,7 +121,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         ("Is it to be believed?", verdicts_of(record)),
         ("", (cost_sentence(record) if mixture is not None else None,)),
         (EXPERT[0], (
-            *learned, caption if record.metrics.matching.rounds else None, round_table(record),
+            *learned, ROUNDS if record.metrics.matching.rounds else None, round_table(record),
         )),
         (EXPERT[1], (cost_table(record.metrics.search),)),
         (EXPERT[2], commands(record)),

@@ -81,11 +81,6 @@ class RunRecord:
         return {name: share for name, share in shares.items() if share > COVERED}
 
     @property
-    def live(self) -> bool:
-        """Whether the training of a model moved the weights."""
-        return self.method == "live"
-
-    @property
     def average_start(self) -> int:
         """The place of the first step that the result averages; by matching, of the last step."""
         steps = 0 if self.trajectory is None else self.trajectory.sizes["step"]

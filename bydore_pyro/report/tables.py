@@ -162,13 +162,6 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     if record.mixture is None:
         return []
     run, export = shlex.quote(str(record.path)), "--prefix '/data/{domain}' --out FILE"
-    if record.live:
-        step = number(record.metrics.steps or 1, ".0f")
-        stage = f"bydore export {run} --to nanotron --from_step {step} {export}"
-        return [
-            ("The weights at the end, as the next stage of another trainer", stage),
-            ("Scores of the trained model", f"bydore evaluate {run}/model --tasks pile13 --hub"),
-        ]
     found = [
         ("The weights in a trainer's own format", f"bydore export {run} --to megatron {export}")
     ]

@@ -229,7 +229,7 @@ def _covered(record: RunRecord) -> Verdict | None:
 
 def _rounds(record: RunRecord) -> Verdict | None:
     rounds = record.metrics.matching.rounds
-    if not rounds or record.live:
+    if not rounds:
         return None
     limits, apart = LIMITS["rounds"], total_variation(rounds[-1].alone, rounds[-1].weights)
     level: Level | None = None
@@ -286,7 +286,7 @@ def _repeats(record: RunRecord) -> Verdict | None:
     if not epochs:
         return None
     run = "A run" if tokens is None else f"A run of {count(tokens)} tokens"
-    run = "The training" if record.live else f"{run} on these weights"
+    run = f"{run} on these weights"
     most = sorted(epochs.items(), key=lambda item: -item[1])
     often = [(name, times) for name, times in most if times > limits.good + 0.005]
     if not often:

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from bydore_pyro.data import SequenceStream, TokenStore, kept_aside, open_store
+from bydore_pyro.data import SequenceStream, TokenStore, open_store
 from bydore_pyro.utils import DataError
 
 STREAM = 5  # apart from the streams of a search on the same text
@@ -95,8 +95,6 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         names: ``K`` domains.
         sequence_length: ``T``, tokens in a sequence.
         seed: Of the order of the sequences within each domain.
-        measured: Sequences of each domain that are kept for measuring, and are not in it
-            (`bydore_pyro.data.kept_aside`).
 
     Raises:
         DataError: When a domain is not in the store or shorter than one sequence.
@@ -108,7 +106,6 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         names: Sequence[str],
         sequence_length: int,
         seed: int = 0,
-        measured: int = 0,
     ) -> None:
         for name in names:
             tokens = len(store.train.get(name, ()))
@@ -120,12 +117,10 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         self.names = tuple(names)
         self._streams = []
         for name in names:
-            count, order = len(store.train[name]) // sequence_length, [seed, STREAM]
-            _, part = kept_aside(count, measured, seed, name)
-            stream = SequenceStream(store, "train", name, sequence_length, order, part)
+            stream = SequenceStream(store, "train", name, sequence_length, [seed, STREAM])
             self._streams.append(stream)
         reopen = store.reopen or partial(open_store, store.folder, verify=False)
-        self._given = (reopen, self.names, sequence_length, seed, measured)
+        self._given = (reopen, self.names, sequence_length, seed)
 
     def __len__(self) -> int:
         """Different sequences of all domains."""

@@ -15,7 +15,7 @@ from bydore_pyro.proxy import build_language_model, number_of_processes
 from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
-from bydore_pyro.training.stages import Schedule, Stages
+from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils import DataError, require, tell
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ class TrainingPlan:
 
     config: TargetConfig
     store: TokenStore
-    live: Schedule | None
     model: PretrainedConfig  # with the text's vocabulary
     dataset: MixtureDataset
     stages: Stages
@@ -48,12 +47,11 @@ def plan_training(
     stages: Stages,
     config: TargetConfig,
     resumed: Path | None,
-    live: Schedule | None = None,
 ) -> TrainingPlan:
     """Checks everything that can be checked before a long computation starts.
 
     Args:
-        model: As `train_target` takes it; so are `store`, `stages`, `config` and `live`.
+        model: As `train_target` takes it; so are `store`, `stages` and `config`.
         resumed: The folder of the run that is continued, or None.
 
     Raises:
@@ -70,18 +68,15 @@ def plan_training(
         config.target_batch_sequences, config.device_batch_sequences, processes
     )
     _check_mixture(stages, store, other_tokenizer=config.other_tokenizer)
-    names, measured = (stages.names, 0) if live is None else (live.names, live.measured)
-    dataset = MixtureDataset(store, names, config.sequence_length, config.seed, measured)
+    dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
     _check_epochs(dataset, stages, config)
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
     belongs, found = belonging(named, store, stages, config), None
-    if live is not None:
-        belongs |= {f"live_{name}": value for name, value in live.belongs.items()}
     if resumed is not None:
         writes = os.environ.get("RANK", "0") == "0"
         found = last_checkpoint(resumed / CHECKPOINTS, belongs, writes=writes)
         tell(f"going on from {found[0]}" if found else "no checkpoint: beginning anew")
-    checkpoint, state = found or (None, begin(len(names)))
+    checkpoint, state = found or (None, begin(len(stages.names)))
     with torch.device("meta"):
         empty: Any = build_language_model(checkpoint or model, store.vocabulary)
     longest = getattr(empty.config, "max_position_embeddings", None)
@@ -102,7 +97,6 @@ def plan_training(
     return TrainingPlan(
         config=config,
         store=store,
-        live=live,
         model=empty.config,
         dataset=dataset,
         stages=stages,

@@ -14,56 +14,18 @@ from __future__ import annotations
 import dataclasses
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
 
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
-from bydore_pyro.utils import RunFolder, expecting, number_of_tokens, yaml_or_json
+from bydore_pyro.utils import expecting, number_of_tokens, yaml_or_json
 
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
-#: What a schedule logs of its cost: FLOPs so far, as a share of the training's.
-MEASURING = "live/measuring"
-
-
-class Schedule(Protocol):
-    """A mixture that a training itself moves, as `train_target` uses it.
-
-    Attributes:
-        names: The ``K`` domains.
-        measured: Sequences of each domain that are kept for measuring, never trained on.
-        belongs: What decides how it moves, plain values by name.
-        target: Held-out sequences that it serves ``(N, T)``.
-    """
-
-    names: tuple[str, ...]
-    measured: int
-    belongs: Mapping[str, Any]
-    target: Tensor
-
-    def weights_of(self, step: int) -> np.ndarray:
-        """Returns the weights ``(K,)`` of a step, counted from 0."""
-
-    def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
-        """Reacts to a finished step, counted from 1; returns what to log, by name, with
-        `MEASURING`, or nothing."""
-
-    def record(self) -> dict[str, Any]:
-        """Returns its part of `metrics.json`."""
-
-    def leave(self, folder: RunFolder) -> None:
-        """Writes what it found into the run's folder, at the end."""
-
-    def save(self, checkpoint: Path) -> None:
-        """Writes its state into a checkpoint's folder."""
-
-    def load(self, checkpoint: Path) -> None:
-        """Goes on from a checkpoint's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)

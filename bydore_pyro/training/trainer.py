@@ -16,7 +16,6 @@ from transformers import Trainer, TrainerCallback
 from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
 from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import TrainingPlan
-from bydore_pyro.training.stages import MEASURING
 from bydore_pyro.utils import NonFiniteError, RunFolder
 
 
@@ -103,7 +102,7 @@ class RunCallback(TrainerCallback):
                 )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Lets a mixture move; checks for requests to stop, the folder, and the text before a save.
+        """Checks for requests to stop, the folder, and the text before a save.
 
         Raises:
             RunFolderError: When the folder is another.
@@ -111,13 +110,6 @@ class RunCallback(TrainerCallback):
         """
         state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
         self._trainer.folder.require()  # the Trainer would make it again
-        if self._plan.live is not None:
-            model: Any = self._trainer.accelerator.unwrap_model(self._trainer.model)
-            logged = self._plan.live.after_step(model, state.global_step)
-            if logged and args.report_to:
-                self._trainer.log(logged)
-            for bar in self._trainer.bars() if logged else ():
-                bar.set_postfix_str(f"measuring {logged[MEASURING]:.1%}", refresh=False)
         if self._trainer.largest(self._asked()):
             control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:
@@ -129,7 +121,5 @@ class RunCallback(TrainerCallback):
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             copy_tokenizer(self._plan.store.tokenizer, checkpoint)
-            if self._plan.live is not None:
-                self._plan.live.save(checkpoint)
             order = self._trainer.sampler.state(state.global_step)
             write_seal(checkpoint, self._plan.belongs, order)

@@ -29,10 +29,10 @@ from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import MeasuredModel, Parallel, build_language_model
 from bydore_pyro.training.checkpoints import copy_tokenizer
 from bydore_pyro.training.config import TargetConfig
-from bydore_pyro.training.held_out import held_out_losses, loss_on
+from bydore_pyro.training.held_out import held_out_losses
 from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
-from bydore_pyro.training.stages import Schedule, Stages
+from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.trainer import MixtureTrainer, RunCallback
 from bydore_pyro.utils import (
     DataError,
@@ -58,7 +58,7 @@ def build_trainer(
     asked: Callable[[], int] = lambda: 0,
 ) -> MixtureTrainer:
     """Returns the Trainer of a fresh model; `folder` and `asked` are for its callback."""
-    config, live = plan.config, plan.live
+    config = plan.config
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model: Any = build_language_model(plan.model, plan.store.vocabulary)
@@ -69,7 +69,7 @@ def build_trainer(
     trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
     trainer.folder = folder
     trainer.sampler = MixtureSampler(
-        plan.stages.by_step(config.steps) if live is None else live.weights_of,
+        plan.stages.by_step(config.steps),
         config.steps,
         config.target_batch_sequences,
         plan.state,
@@ -125,7 +125,6 @@ def train_target(
     resume: bool = False,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-    live: Schedule | None = None,
 ) -> dict[str, Any]:
     """Trains a causal language model from scratch on a mixture.
 
@@ -138,7 +137,6 @@ def train_target(
         resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
         options: What `config.json` holds beside `config`, by part.
         callbacks: Further ones for the Trainer.
-        live: A mixture that the training moves from `stages` on, or None.
 
     Returns:
         What `metrics.json` holds. Its `log` has, of every `log_every` steps, `step`, `loss` (nats
@@ -154,14 +152,12 @@ def train_target(
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
         if folder.writes:  # by the time another process looks, its first files may be there
             _check_folder(out, resume)
-        plan = plan_training(model, store, stages, config, out if resume else None, live)
+        plan = plan_training(model, store, stages, config, out if resume else None)
         if plan.checkpoint is None:
             parts = {**(options or {}), "target": dataclasses.asdict(config)}
             folder.write_text("schedule.json", stages.to_json() + "\n")
             folder.write_json("manifest.json", store.index)
             folder.write_config("train", parts)
-        elif live is not None:
-            live.load(plan.checkpoint)
         start = time.perf_counter()
         try:
             with deferred() as asked:
@@ -184,10 +180,6 @@ def train_target(
         told = _held_out(trainer, plan)
         _save_model(trainer, store.tokenizer)
         metrics = _record(trainer, plan, seconds, told)
-        if live is not None:
-            metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
-            metrics |= live.record()
-            live.leave(folder)
         folder.write_json("metrics.json", metrics)
         return metrics
 
@@ -205,7 +197,7 @@ def _check_folder(out: Path, resume: bool) -> None:
 
 def _held_out(trainer: MixtureTrainer, plan: TrainingPlan) -> dict[str, Any]:
     """Returns what the record tells of held-out text; every process takes part in reading it."""
-    config, live = plan.config, plan.live
+    config = plan.config
     model = MeasuredModel(
         trainer.accelerator.unwrap_model(trainer.model),
         parallel=Parallel(cpu=not config.on_gpu),
@@ -213,12 +205,9 @@ def _held_out(trainer: MixtureTrainer, plan: TrainingPlan) -> dict[str, Any]:
     )
     chunk = plan.device_batch * plan.processes
     found = held_out_losses(model, plan.store, config.sequence_length, chunk)
-    target = None if live is None else loss_on(model, live.target, chunk, "the target")
     return {
         "held_out_loss_nats_per_token": {name: one.loss for name, one in found.items()},
         "held_out_sequences": {name: one.sequences for name, one in found.items()},
-        "target_loss_nats_per_token": None if target is None else target.loss,
-        "target_sequences": 0 if target is None else target.sequences,
     }
 
 

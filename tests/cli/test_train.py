@@ -64,8 +64,6 @@ def test_stages_and_another_tokenizer(
         {"mixture": {"greek": 1.0}},
     ]
     (tmp_path / "mixture.json").write_text(json.dumps(stages))
-    told = refused("train", *given, "--other_tokenizer", "--live", "--validation", "birds")
-    assert "Expected one mixture with --live, found 2 stages" in told
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         train_command([*given, "--other_tokenizer"])
@@ -74,41 +72,19 @@ def test_stages_and_another_tokenizer(
     assert "greek " in printed.out
 
 
-@pytest.mark.parametrize("more", [[], ["--live_level", "0.5"]])
-def test_what_trial_runs_chose_stays(
-    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
-) -> None:
-    """They know of the whole run; a round knows what teaches most now."""
-    (tmp_path / "metrics.json").write_text(json.dumps({"trials": {"tried": [{"length": 0.5}]}}))
-    train_command([*given, "--model", str(PROXY), "--live", "--validation", "greek", *more])
-    told = f"trial runs chose the weights of {tmp_path}/mixture.json: they stay"
-    printed = capsys.readouterr()
-    assert (told in printed.err) == (not more)
-    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
-    assert any(one.get("moved") for one in metrics["matching"]["rounds"]) == bool(more)
-    loss = metrics["target_loss_nats_per_token"]
-    told = f"loss on the target {loss:.4f} nats per token, on {metrics['target_sequences']} held-"
-    assert told in printed.out
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (["--live"], "Expected --live and --validation together, found no --validation"),
-        (["--live", "--validation", "cats"], "found 'cats'"),
-        (["--live", "--validation", "greek", "--tokens", "512"], "more than 3 steps for --live"),
-    ],
-)
-def test_mistakes_end_as_one_line(
-    given: list[str], wrong: list[str], message: str, refused: Callable[..., str]
-) -> None:
-    assert message in refused("train", *given, *wrong)
-
-
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
-    """SIGKILL, which leaves nobody time for anything; also what a live mixture has measured."""
-    live = ["--live", "--validation", "greek", "--mixture", "natural", "--model", str(PROXY)]
-    options = [*given, *live, "--tokens", "10K", "--save_every", "4"]
+    """SIGKILL, which leaves nobody time for anything."""
+    options = [
+        *given,
+        "--mixture",
+        "natural",
+        "--model",
+        str(PROXY),
+        "--tokens",
+        "10K",
+        "--save_every",
+        "4",
+    ]
     train_command([*options, "--out", str(tmp_path / "whole")])
     process = forked(partial(train_command, options), tmp_path / "told")
     checkpoints = tmp_path / "run/checkpoints"
@@ -122,6 +98,3 @@ def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) 
     train_command(["--resume", str(tmp_path / "run")])
     killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
     assert same_bits(killed, whole)
-    told = [json.loads((tmp_path / out / "metrics.json").read_text()) for out in ("run", "whole")]
-    assert told[0]["matching"]["rounds"] == told[1]["matching"]["rounds"]
-    assert len(told[0]["matching"]["rounds"]) == 3

@@ -15,7 +15,6 @@ from torch.distributions import Dirichlet
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import (
     central_weights,
-    given_away,
     most_likely_weights,
     run_mixture,
 )
@@ -140,32 +139,6 @@ def test_what_no_mixture_explains_counts_as_far_as_it_is_not_noise(gram: Tensor)
     assert torch.equal(run_mixture(noise, PLANTED, scale), PLANTED)
     half = matching_of(gram, left, noise=float(left @ left) / 8)
     torch.testing.assert_close(half.residual, left / 2)
-
-
-@pytest.fixture
-def metric() -> Tensor:
-    """Of domains of unlike lengths."""
-    means = torch.randn(5, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    means = means * torch.tensor([1.0, 5.0, 2.0, 0.5, 1.0])[:, None]
-    return means @ means.T
-
-
-TARGETS = torch.tensor(
-    [[0.8, 0.1, 0.0, 0.0, 0.0], [0.0, 0.1, 0.9, 0.0, 0.0], [0.0, 0.2, 0.2, 0.5, 0.0]],
-    dtype=torch.float64,
-)
-
-
-def test_what_a_mixture_gives_away_is_the_least_over_its_scale(metric: Tensor) -> None:
-    weights = torch.full((5,), 0.2, dtype=torch.float64)
-    scales = torch.linspace(0, 5, 5001, dtype=torch.float64)[:, None, None]
-    apart = TARGETS - scales * weights  # (S, T, K)
-    brute = ((apart @ metric) * apart).sum(-1).min(0).values / ((TARGETS @ metric) * TARGETS).sum(
-        -1
-    )
-    torch.testing.assert_close(given_away(metric, TARGETS, weights), brute, atol=1e-4, rtol=1e-4)
-    own = given_away(metric, TARGETS[0], TARGETS[0] / TARGETS[0].sum())
-    assert float(own) < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
-from report_runs import NAMES, write_fit, write_json, write_matching, write_search
+from report_runs import NAMES, write_fit, write_matching, write_search
 
 from bydore_pyro.answer.plots import picture_label
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
@@ -35,14 +34,8 @@ def test_a_search_is_drawn_by_its_steps(tmp_path: Path) -> None:
     assert rounds_figure(record) is None
 
 
-@pytest.mark.parametrize("live", [False, True])
-def test_a_search_by_matching_is_drawn_by_its_rounds(live: bool, tmp_path: Path) -> None:
-    folder = write_matching(tmp_path / "matching")
-    if live:
-        write_json(folder / "config.json", {})
-        text = (folder / "metrics.json").read_text()
-        (folder / "metrics.json").write_text(text.replace("{", '{"method": "live", ', 1))
-    record = read_run(folder)
+def test_a_search_by_matching_is_drawn_by_its_rounds(tmp_path: Path) -> None:
+    record = read_run(write_matching(tmp_path / "matching"))
     figure = rounds_figure(record)
     assert trajectory_figure(record) is None
     assert figure is not None
@@ -53,11 +46,8 @@ def test_a_search_by_matching_is_drawn_by_its_rounds(live: bool, tmp_path: Path)
     np.testing.assert_allclose(lines[0].get_ydata(), [one.weights["code"] for one in rounds])
     np.testing.assert_allclose([dot.get_ydata()[0] for dot in dots[:3]],
                                [one.alone["code"] for one in rounds])  # fmt: skip
-    place = "found at step 30" if live else "by round 3"
-    assert dots[2].get_gid() == f"code: {rounds[2].alone['code']:.4f} {place}"
-    assert [label.get_text() for label in axes.get_xticklabels()] == (
-        ["10", "20", "30"] if live else ["1", "2", "3"]
-    )
+    assert dots[2].get_gid() == f"code: {rounds[2].alone['code']:.4f} by round 3"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]
     assert axes.get_ylim()[0] == 0
     assert axes.get_ylim()[1] > max(dot.get_ydata()[0] for dot in dots)
 

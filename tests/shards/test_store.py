@@ -99,13 +99,12 @@ def test_a_search_on_shards_is_the_one_on_the_store(store: Path, tmp_path: Path)
 
 
 def test_a_training_on_shards_is_the_one_on_the_store(store: Path, tmp_path: Path) -> None:
-    """Bit for bit, with a live mixture, also gone on with."""
+    """Bit for bit, also after it was resumed."""
     folder = write_shards(store, tmp_path / "shards", "megatron")
     shards = ["--data", f"megatron:{folder}", "--tokenizer", str(store / "tokenizer")]
-    live = ["--smoke", "--mixture", "natural", "--live", "--validation", "a"]
-    live += ["--model", str(PROXY)]
+    given = ["--smoke", "--mixture", "natural", "--model", str(PROXY)]
     for out, data in (("own", ["--data", str(store)]), ("other", shards)):
-        main(["train", *live, *data, "--out", str(tmp_path / out)])
+        main(["train", *given, *data, "--out", str(tmp_path / out)])
     own, before = (weights_in(tmp_path / out / "model") for out in ("own", "other"))
     assert same_bits(before, own)
     shutil.rmtree(tmp_path / "other/model")
