@@ -87,15 +87,16 @@ def checked(found: Inventory, known: Known) -> Shard:
     if found.ended is False:
         raise DataError(f"Expected a finished shard, found one that is not: {place}")
     _require_claims(found, None)
-    width = None
     if callable(found.tokens):
         tokens = of_width(found.tokens, known, place)
         width = tokens.dtype.itemsize if known.width is None else None
     else:
-        tokens = found.tokens
-        require_width(tokens, known, place)
+        tokens, width = found.tokens, None
     _require_claims(found, len(tokens))
-    tokens, like = in_vocabulary(tokens, known, place), resembles(tokens, known, place)
+    sample = some(tokens)
+    require_width(sample, known, place)
+    like = resembles(sample, known, place)
+    tokens = in_vocabulary(tokens, known, place)
     whole = _whole(tokens, found, known)
     return replace(whole, width=width, resembles=like)
 

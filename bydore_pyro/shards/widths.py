@@ -63,8 +63,7 @@ def some(tokens: Tokens) -> Some:
 
 
 def of_width(view: Callable[[int], Tokens], known: Known, place: Path) -> Tokens:
-    """Returns the tokens of the width that the user says, or of the one under which they are
-    tokens.
+    """Returns tokens of the width that the user says, or of the one under which they are tokens.
 
     Args:
         view: From bytes of a token to tokens; a `DataError` where there is no multiple of them.
@@ -72,24 +71,23 @@ def of_width(view: Callable[[int], Tokens], known: Known, place: Path) -> Tokens
         place: The file.
 
     Raises:
-        DataError: When they are tokens under no width, or too few to decide between two.
+        DataError: When they are tokens under none, or under two.
     """
     if known.width is not None:
-        tokens = view(known.width)
-        require_width(tokens, known, place)
-        return tokens
+        return view(known.width)
     views = []
     for width in sorted(WIDTHS, reverse=True):
         try:
             views.append(view(width))
         except DataError as error:  # no multiple of it
             odd = error
-    faults = [_fault(tokens, known) for tokens in views]
+    samples = [some(tokens) for tokens in views]
+    faults = [_fault(sample, known) for sample in samples]
     fitting = [tokens for tokens, fault in zip(views, faults, strict=True) if fault is None]
     if not views:
         raise odd
     if not fitting:
-        shares = [float(_inside(some(tokens).values, known).mean()) for tokens in views]
+        shares = [float(_inside(sample.values, known).mean()) for sample in samples]
         nearest = int(np.argmax([min(share, 0.5) for share in shares]))  # the widest, of several
         raise DataError(f"{faults[nearest]}: {place}")
     if len(fitting) > 1 and len(fitting[0]):
@@ -101,14 +99,14 @@ def of_width(view: Callable[[int], Tokens], known: Known, place: Path) -> Tokens
     return fitting[0]
 
 
-def require_width(tokens: Tokens, known: Known, place: Path) -> None:
-    """Checks that numbers may be tokens of their width, by some of them.
+def require_width(sample: Some, known: Known, place: Path) -> None:
+    """Checks that numbers may be tokens of their width.
 
     Raises:
         DataError: When there is one beyond the vocabulary, the vocabulary has tokens beyond what
             the width can hold, or every second number is 0.
     """
-    fault = _fault(tokens, known)
+    fault = _fault(sample, known)
     if fault is not None:
         raise DataError(f"{fault}: {place}")
 
@@ -118,10 +116,10 @@ def _inside(values: np.ndarray, known: Known) -> np.ndarray:
     return inside if known.divider is None else inside | (values == known.divider)
 
 
-def _fault(tokens: Tokens, known: Known) -> str | None:
+def _fault(sample: Some, known: Known) -> str | None:
     """Why numbers are no tokens of their width; None when they may be."""
-    width = tokens.dtype.itemsize
-    values, positions = some(tokens)
+    values, positions = sample
+    width = values.dtype.itemsize
     outside = ~_inside(values, known)
     if outside.any():
         swapped = values.byteswap()
@@ -191,7 +189,7 @@ def in_vocabulary(tokens: Tokens, known: Known, place: Path) -> LazyTokens:
     return LazyTokens(take, dtype, (0, len(tokens)))
 
 
-def resembles(tokens: Tokens, known: Known, place: Path) -> str:
+def resembles(sample: Some, known: Known, place: Path) -> str:
     """Returns what numbers look like, in words, if it is something else than text; "" if not.
 
     Separators and pad tokens are passed over. In text no long run of tokens rises by one or never
@@ -200,10 +198,9 @@ def resembles(tokens: Tokens, known: Known, place: Path) -> str:
     Raises:
         DataError: When there are only 0 and 1, as in a mask.
     """
-    values = some(tokens).values
-    fills = np.isin(
-        values, [t for t in (known.separator, known.divider, known.pad) if t is not None]
-    )
+    values = sample.values
+    fillers = [t for t in (known.separator, known.divider, known.pad) if t is not None]
+    fills = np.isin(values, fillers)
     of_text = values[~fills]
     if len(of_text) < FEWEST:
         return ""

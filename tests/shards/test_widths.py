@@ -65,7 +65,7 @@ def test_two_bytes_hold_no_vocabulary_above_65536(tmp_path: Path) -> None:
     ):
         for read in (
             lambda known=known: found(path, known),
-            lambda known=known: require_width(tokens, known, path),
+            lambda known=known: require_width(some(tokens), known, path),
         ):
             if fails:
                 with pytest.raises(DataError, match=message):
@@ -86,11 +86,11 @@ def test_numbers_of_which_every_second_is_0_are_halves(tmp_path: Path) -> None:
         halves = random(400, dtype, 99).view(f"<u{int(dtype[-1]) // 2}")
         known = Known(vocabulary=2**16, separator=7)
         with pytest.raises(DataError, match="every second one is 0"):
-            require_width(halves, known, PLACE)
+            require_width(some(halves), known, PLACE)
         confirmed = Known(vocabulary=2**16, separator=7, width=halves.dtype.itemsize)
-        require_width(halves, confirmed, PLACE)
-    require_width(np.zeros(99, "<u2"), KNOWN, PLACE)
-    require_width(np.array([5, 0] * 7, "<u2"), KNOWN, PLACE)
+        require_width(some(halves), confirmed, PLACE)
+    require_width(some(np.zeros(99, "<u2")), KNOWN, PLACE)
+    require_width(some(np.array([5, 0] * 7, "<u2")), KNOWN, PLACE)
 
 
 def test_where_two_widths_could_be_right_the_user_is_asked(tmp_path: Path) -> None:
@@ -101,8 +101,9 @@ def test_where_two_widths_could_be_right_the_user_is_asked(tmp_path: Path) -> No
     for width, tokens in ((2, [5, 0, 7, 0]), (4, [5, 7])):
         known = Known(vocabulary=400, separator=7, width=width)
         assert np.asarray(found(path, known)).tolist() == tokens
+    wide = Known(vocabulary=400, separator=7, width=8)
     with pytest.raises(DataError, match=r"below 400, .* found 30064771077 at position 0: .*a.npy"):
-        found(path, Known(vocabulary=400, separator=7, width=8))
+        require_width(some(found(path, wide)), wide, path)
     path.write_bytes(b"abc")
     with pytest.raises(DataError, match=r"numbers of 2 bytes, found 3 bytes: .*a\.npy"):
         found(path, KNOWN)
@@ -134,7 +135,7 @@ def test_a_token_beyond_the_vocabulary_is_named(
         f"Expected tokens below 400, the vocabulary of --tokenizer, found {value} at position 50"
         f"{hint}: {path}"
     )
-    for read in (lambda: found(path, KNOWN), lambda: require_width(tokens, KNOWN, path)):
+    for read in (lambda: found(path, KNOWN), lambda: require_width(some(tokens), KNOWN, path)):
         with pytest.raises(DataError) as error:
             read()
         assert str(error.value) == expected
@@ -181,6 +182,6 @@ def test_what_numbers_look_like() -> None:
         (np.array([9, 8, 12, 7, 3] * 9 + [3] * 400), ""),
         (np.arange(9), ""),
     ):
-        assert resembles(np.asarray(tokens, "<u2"), known, PLACE) == what
+        assert resembles(some(np.asarray(tokens, "<u2")), known, PLACE) == what
     with pytest.raises(DataError, match=r"found only 0 and 1, as in a mask: a\.bin"):
-        resembles(np.arange(3001, dtype="<u2") % 3 // 2, known, PLACE)
+        resembles(some(np.arange(3001, dtype="<u2") % 3 // 2), known, PLACE)
