@@ -187,19 +187,19 @@ def _inventories(
     for path, reader, reason in beside:
         if os.path.realpath(path) in known:
             continue
-        shuffled = path.with_name(path.name.replace(UNSHUFFLED, ""))
+        name, shuffled = path.name, path.with_name(path.name.replace(UNSHUFFLED, ""))
         alone = UNSHUFFLED in path.name and not shuffled.exists()
         if any(path.is_relative_to(home) for home in homes):
             why = whole
         elif reason == "no text" and not alone:
-            why = "no text of their own"
+            why, name = "no text of their own", f"{path.parent.name}/{path.name}"
         elif reason == "test":
             why = "to test on"
         elif alone or (reader.own and path.as_posix().endswith(reader.own)):
             raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
         else:
             why = "no shards"
-        notes.left_out[why].append(path.name)
+        notes.left_out[why].append(name)
     found: dict[tuple[str, str], list[Inventory]] = {}
     for place, one in read.items():
         if place.path not in parts:

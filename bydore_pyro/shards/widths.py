@@ -130,20 +130,18 @@ def _fault(sample: Some, known: Known) -> str | None:
             known,
             hint if _inside(swapped, known).all() else "",
         )
-    if width == known.width or not values.size:
-        return None
-    if known.vocabulary > 2**16 and width == 2:
+    if width == 2 and known.vocabulary > 2**16 and known.width != 2 and values.size:
         return (
             f"Expected tokens of 4 bytes for {known.vocabulary}, the vocabulary of --tokenizer, "
             "found 2 bytes, which cut tokens above 65535 or are of another tokenizer; if they are "
             "whole, give --token_bytes 2"
         )
     for half in (0, 1):
-        if values.size >= FEWEST and values.any() and not values[positions % 2 == half].any():
+        is_zero = values[positions % 2 == half] == 0
+        if values.size >= FEWEST and values.any() and is_zero.all():
             return (
-                f"Expected tokens of {width} bytes, found that every second one is 0, as in "
-                f"numbers of {2 * width} bytes that are read by halves; if they are whole, give "
-                f"--token_bytes {width}"
+                f"Expected tokens of {width} bytes, found that every second one is 0, as in halves "
+                f"of tokens of {2 * width} bytes (of another width, or of a file that was cut)"
             )
     return None
 

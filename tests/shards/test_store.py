@@ -344,7 +344,8 @@ def test_masks_beside_tokens_are_left_out_and_counted(store: Path, tmp_path: Pat
     for name in ("a/train/part-0.mask.npy", "b/loss_mask/part-0.npy", "c/train/seg_ids_0.npy"):
         (folder / name).parent.mkdir(exist_ok=True)
         ones.tofile(folder / name)
-    line = "files left out, no text of their own: 3: part-0.mask.npy, part-0.npy, seg_ids_0.npy"
+    names = "train/part-0.mask.npy, loss_mask/part-0.npy, train/seg_ids_0.npy"
+    line = f"files left out, no text of their own: 3: {names}"
     found = opened(f"dolma:{folder}", store, tmp_path, line)
     for name in own.names:
         assert_same_text(found.train[name], own.train[name])
@@ -422,7 +423,7 @@ TWICE = [
     ("dolma", lambda f: named(f / "a/train/part-0.npy", "labels_mask_part-0.npy"), "no text of th"),
     ("nanotron", lambda f: named(f / "a/train/part-0.ds", "part-0_unshuffled.ds"), "no text of th"),
     ("datasets", lambda f: named(next((f / "a/train/part-0").glob("*.arrow")), "cache-1.arrow"),
-     "no text of their own: 1: cache-1.arrow"),
+     "no text of their own: 1: part-0/cache-1.arrow"),
     ("mds", lambda f: merged(f / "a/train"), "parts of what is read whole: 2: index.json"),
     ("litdata", lambda f: (f / "a/README.md").write_text("x"), "no shards: 1: README.md"),
     ("megatron", lambda f: (f / "a/.ipynb_checkpoints").mkdir(), "3 domains, 12 shards"),

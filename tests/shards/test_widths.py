@@ -82,13 +82,14 @@ def test_numbers_of_which_every_second_is_0_are_halves(tmp_path: Path) -> None:
     message = r"Expected tokens of 2 bytes, found that every second one is 0, .* 4 bytes .*: .*npy"
     with pytest.raises(DataError, match=message):
         found(path, KNOWN)
+    named = Known(vocabulary=400, separator=7, width=2)
+    with pytest.raises(DataError, match=message):
+        require_width(some(found(path, named)), named, path)
     for dtype in ("<u8", ">u4"):
         halves = random(400, dtype, 99).view(f"<u{int(dtype[-1]) // 2}")
         known = Known(vocabulary=2**16, separator=7)
         with pytest.raises(DataError, match="every second one is 0"):
             require_width(some(halves), known, PLACE)
-        confirmed = Known(vocabulary=2**16, separator=7, width=halves.dtype.itemsize)
-        require_width(some(halves), confirmed, PLACE)
     require_width(some(np.zeros(99, "<u2")), KNOWN, PLACE)
     require_width(some(np.array([5, 0] * 7, "<u2")), KNOWN, PLACE)
 
