@@ -14,7 +14,7 @@ from bydore_pyro.utils import DataError
 NO_TEXT = (
     r"(?:(?:loss|attention|attn|labels?|padding|pad|segment|token|target)_?)?masks?|labels?|"
     r"(?:positions?|pos|segments?|seg|docs?|documents?|token_?type|samples?|sequences?|seq|"
-    r"examples?|rows?|sources?|domain|shuffle)_?(?:ids?|idxs?|index|indices|indexes)|"
+    r"examples?|rows?|shuffle)_?(?:ids?|idxs?|index|indices|indexes)|(?:source|domain)_?ids|"
     r"(?:docs?|documents?|seqs?|sequences?|samples?|rows?|tokens?)_?"
     r"(?:offsets?|lengths?|lens?|boundary|boundaries|ends?|starts?|counts?)|"
     r"positions|offsets|lengths|(?:cu_?)?seq_?lens?|loss_?(?:weights?|scales?)"

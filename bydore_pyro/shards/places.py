@@ -111,7 +111,7 @@ def shard_files(data: str) -> Places:
 def _without_text(beside: Sequence[Beside]) -> str:
     """What to add where no shards are found: how many files hold no text, by their names."""
     names = [file.path.name for file in beside if file.why == "no text"]
-    return f"; {len(names)} files hold no text by their names, as {names[0]}" if names else ""
+    return f"; files that hold no text by their names: {len(names)} ({names[0]})" if names else ""
 
 
 def _require_place(kind: str, pattern: str) -> None:

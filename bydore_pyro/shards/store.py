@@ -59,9 +59,8 @@ class _Notes:
         self.lines: dict[str, list[str]] = defaultdict(list)
         self.left_out: dict[str, list[str]] = defaultdict(list)
         self.padding: Counter[str] = Counter()  # tokens
-        self.finished: dict[str, dict[Path, bool]] = defaultdict(
-            dict
-        )  # whether the last token ends
+        # Of shards that are scanned, whether the last token ends a document.
+        self.finished: dict[str, dict[Path, bool]] = defaultdict(dict)
         self.rows: dict[str, list[int]] = {}
         self.tokenizers: dict[str, str] = {}
 

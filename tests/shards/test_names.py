@@ -17,6 +17,7 @@ from bydore_pyro.utils.errors import DataError
         "labels", "train_labels_001", "0.label", "position_ids", "PositionIds_0", "pos_ids",
         "seg_ids_", "segment_ids-00", "doc_ids", "document_idx", "docids", "token_type_ids_3",
         "cu_seqlens", "doc_lengths", "offsets", "x-document_index", "sample_idx", "loss_weights",
+        "domain_ids",
     ],
 )  # fmt: skip
 def test_names_of_files_without_text(name: str) -> None:
@@ -45,7 +46,14 @@ def test_a_folder_says_it_for_its_files() -> None:
         "doc_ids_train",
     ):
         assert holds_no_text(("law", folder), "part-0")
-    for folder in ("food_labels", "source_id=3", "input_ids", "masked_language", "law"):
+    for folder in (
+        "food_labels",
+        "source_id=3",
+        "domain_id_3",
+        "input_ids",
+        "masked_language",
+        "law",
+    ):
         assert not holds_no_text((folder, "more"), "part-0")
 
 

@@ -12,6 +12,7 @@ from bydore_pyro.shards.arrays import numbers
 from bydore_pyro.shards.widths import (
     DIVIDERS,
     Known,
+    Some,
     in_vocabulary,
     of_width,
     require_width,
@@ -162,7 +163,9 @@ def test_tokens_are_compared_while_they_are_read() -> None:
 
 def test_some_of_a_large_array_are_looked_at() -> None:
     tokens = np.arange(10**6)
-    values, positions = some(tokens)
+    found = some(tokens)
+    assert isinstance(found, Some)
+    values, positions = found
     assert values.shape == positions.shape == (16, 1024)
     np.testing.assert_array_equal(values, positions)
     assert (values[0, 0], values[-1, -1]) == (0, 10**6 - 1)
