@@ -48,6 +48,7 @@ from bydore_pyro.utils import DataError, Table, content_hash, listed, one_line, 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
 NAME = 60  # characters of a name that foreign metadata give
+CUT = "warning: shards that end within a document, as if they were cut"
 UNSHUFFLED = "_unshuffled"  # what datatrove calls shards until it has shuffled them
 
 
@@ -262,6 +263,8 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.lines[f"documents end where end-of-text stands ({end})"].append(name)
             last = shard[np.array([len(shard) - 1])]
             notes.finished[name][one.files[0]] = bool(last[0] == end)
+            if one.index is not None and last[0] != end:
+                notes.lines[CUT].append(f"{name}: {one.files[0].name}")
         looked_at, ended = _ended(shard, end)
         if shard.scanned and ended <= looked_at / 2:
             line = f"warning: no end-of-text ({end}) divides documents"
@@ -337,9 +340,8 @@ def _tell(notes: _Notes, given: str) -> None:
         notes.lines[f"warning: the shards name the tokenizer {named}, not {given}"] += others
     for name, finished in notes.finished.items():
         if sum(finished.values()) >= len(finished) / 2:
-            line = "warning: shards that end within a document, as if they were cut"
             cut = [file for file, ended in finished.items() if not ended]
-            notes.lines[line] += [f"{name}: {file.name}" for file in cut]
+            notes.lines[CUT] += [f"{name}: {file.name}" for file in cut]
     for why, names in notes.left_out.items():
         notes.lines[f"files left out, {why}: {len(names)}"] += names
     for line, names in notes.lines.items():

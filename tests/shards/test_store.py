@@ -370,11 +370,22 @@ def test_a_set_of_shards_that_is_not_whole(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_shard_that_ends_within_a_document_is_reported(store: Path, tmp_path: Path) -> None:
-    folder = without_index(store, tmp_path / "shards", shards=2)
-    place = folder / "b/train/part-1.npy"
-    place.write_bytes(place.read_bytes()[:-6])
-    line = "warning: shards that end within a document, as if they were cut: b: part-1.npy"
-    opened(f"dolma:{folder}", store, tmp_path, line)
+    """Also one alone that lost its index; not where tokens are cut into shards as a rule."""
+    line = "warning: shards that end within a document, as if they were cut: b: part-0."
+    for kind in ("dolma", "nanogpt"):
+        folder = write_shards(store, tmp_path / kind, kind, 1)
+        place = next((folder / "b/train").glob("part-0.[nb]*"))
+        place.write_bytes(place.read_bytes()[:-6])
+        for path in (folder / "b").rglob("*.csv.gz"):
+            path.unlink()
+        opened(f"{kind}:{folder}", store, tmp_path, line)
+    folder = write_shards(store, tmp_path / "llmc", "llmc", 1)
+    for path in (folder / "b").rglob("*.bin"):
+        tokens = np.fromfile(path, "<u2")[512:]
+        WRITERS["llmc"](path, [tokens[:-3]])
+    with lines_told() as lines:
+        opened(f"llmc:{folder}", store, tmp_path)
+    assert not any("within a document" in line for line in lines)
 
 
 @pytest.mark.parametrize(("dtype", "divider"), [("<u2", 2**16 - 1), ("<i4", 2**32 - 1)])
