@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from bydore_pyro.shards.formats import READERS
-from bydore_pyro.shards.inventory import Known, Shard, checked
+from bydore_pyro.shards.inventory import Shard, checked
+from bydore_pyro.shards.widths import Known
 
 Documents = Sequence[np.ndarray]
 
@@ -40,6 +41,18 @@ def write_dolma(path: Path, documents: Documents) -> Path:
     path.with_suffix(".npy").write_bytes(b"".join(d.tobytes() for d in documents))
     path.with_suffix(".csv.gz").write_bytes(gzip.compress("".join(rows).encode()))
     return path.with_suffix(".npy")
+
+
+def write_numpy(path: Path, documents: Documents) -> Path:
+    """`NAME.npy`, as `numpy.save` writes it."""
+    np.save(path.with_suffix(".npy"), np.concatenate(documents))
+    return path.with_suffix(".npy")
+
+
+def write_nanogpt(path: Path, documents: Documents) -> Path:
+    """`NAME.bin`, which has no header."""
+    path.with_suffix(".bin").write_bytes(b"".join(d.tobytes() for d in documents))
+    return path.with_suffix(".bin")
 
 
 def write_nanotron(path: Path, documents: Documents) -> Path:
@@ -154,12 +167,14 @@ def write_datasets(path: Path, documents: Documents) -> Path:
 WRITERS: dict[str, Callable[[Path, Documents], Path]] = {
     "megatron": write_megatron,
     "dolma": write_dolma,
+    "numpy": write_numpy,
     "nanotron": write_nanotron,
     "levanter": write_levanter,
     "litdata": write_litdata,
     "mds": write_mds,
     "llmc": write_llmc,
     "litpkds": write_litpkds,
+    "nanogpt": write_nanogpt,
     "datasets": write_datasets,
 }
 # Each by its name, those left out whose library is not installed.

@@ -7,15 +7,41 @@ from __future__ import annotations
 
 import hashlib
 import stat
+import string
+from collections.abc import Callable
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format as npy
 
 from bydore_pyro.data import LazyTokens
 from bydore_pyro.utils import DataError, expecting, one_line
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
+NPY = b"\x93NUMPY"
+#: How files begin that are no numbers alone.
+BEGINNINGS = {
+    NPY: "an array of numpy.save, which numpy: reads",
+    b"LITPKDS": "a file that litpkds: reads",
+    (20240520).to_bytes(4, "little"): "a file that llmc: reads",
+    (20240801).to_bytes(4, "little"): "a file that llmc: reads",
+    b"MMIDIDX": "an index that megatron: reads",
+    b"PK\x03\x04": "an archive (.npz, .pt or .zip)",
+    b"PAR1": "a file of Parquet",
+    b"ARROW1": "a file of Arrow",
+    b"\x89HDF": "a file of HDF5",
+    b"\x1f\x8b\x08": "a compressed file",
+    b"\x28\xb5\x2f\xfd": "a compressed file",
+    b"BZh": "a compressed file",
+    b"\xfd7zXZ": "a compressed file",
+    b"\x80\x02c": "a pickle",
+    b"\x80\x04\x95": "a pickle",
+    b"\x80\x05\x95": "a pickle",
+}
+LETTERS = {*string.printable.encode()}
+AS_TEXT = 32, 64  # bytes of a file that are looked at: so many at least, and at most
 
 
 def size_of(path: Path) -> int:
@@ -95,6 +121,69 @@ def _fill(file: object, place: memoryview) -> None:
         if not read:
             raise ValueError("it cut")
         place = place[read:]
+
+
+def headerless(path: Path) -> Callable[[int], LazyTokens]:
+    """Returns the numbers of a file that holds nothing else, as a function of their bytes.
+
+    Raises:
+        DataError: When the file begins like one of another kind, or like text.
+    """
+    least, most = AS_TEXT
+    begin = content(path, most)
+    for beginning, what in BEGINNINGS.items():
+        if begin.startswith(beginning):
+            raise DataError(f"Expected tokens without a header, found {what}: {path}")
+    if len(begin) >= least and LETTERS.issuperset(begin):
+        raise DataError(f"Expected tokens without a header, found text: {path}")
+    return lambda width: numbers(path, f"<u{width}")
+
+
+def saved(path: Path) -> LazyTokens:
+    """Returns the whole numbers of a file of `numpy.save`, row by row, as an array ``(N,)``.
+
+    The header tells their type, the order of their bytes and their shape: ``(N,)``, or ``(B, T)``
+    in either order of axes. Nothing is unpickled.
+
+    Raises:
+        DataError: When there is no such header, the array is none of whole numbers or has another
+            shape, or the file has another size.
+    """
+    size_of(path)
+    with (
+        expecting(f"Expected a header of numpy.save, found another file, {path}:"),
+        path.open("rb") as file,
+    ):
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        shape, by_column, dtype = read[npy.read_magic(file)](file)
+        offset = file.tell()
+    little = unsigned(dtype, path)
+    if len(shape) not in (1, 2):
+        raise DataError(f"Expected tokens, or rows of tokens, found an array {shape}: {path}")
+    own = numbers(path, dtype.str.replace("i", "u"), prod(shape), offset)
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        if by_column and len(shape) == 2:
+            rows, columns = np.divmod(positions, max(1, shape[1]))
+            positions = rows + columns * shape[0]
+        return np.asarray(own[positions]).astype(little)
+
+    return LazyTokens(take, little, (0, len(own)))
+
+
+def unsigned(dtype: np.dtype, path: Path) -> np.dtype:
+    """Returns the type as which whole numbers are read: little-endian, and unsigned, so that a
+    negative number is one beyond every vocabulary.
+
+    Raises:
+        DataError: When the numbers are no whole ones, or have one byte.
+    """
+    if dtype.kind not in "iu" or dtype.itemsize < 2:
+        raise DataError(
+            f"Expected whole numbers of two bytes or more as tokens, found {one_line(dtype)}: "
+            f"{path}"
+        )
+    return np.dtype(f"<u{dtype.itemsize}")
 
 
 def without_empty(ends: np.ndarray) -> np.ndarray:

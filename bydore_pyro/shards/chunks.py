@@ -97,7 +97,7 @@ def read_mds(path: Path) -> Inventory:
     tokens: Tokens | Callable[[int], Tokens] = of_width
     if len(types) == len(columns):
         tokens = joined([_gathered(*of_type) for of_type in zip(columns, types, strict=True)])
-    return Inventory(tokens=tokens, widths=(2, 4, 8), files=files, claims=claims)
+    return Inventory(tokens=tokens, files=files, claims=claims)
 
 
 def _claim(entry: Mapping[str, Any], key: str, what: str, found: int, path: Path) -> Claim:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import LazyTokens, Tokens, joined
-from bydore_pyro.shards.arrays import size_of, without_empty
+from bydore_pyro.shards.arrays import size_of, unsigned, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
 from bydore_pyro.utils import DataError, expecting, read_json, require
 
@@ -61,7 +61,7 @@ def read_levanter(path: Path) -> Inventory:
             ends = np.empty(0, np.int64)
         size = int(ends[-1]) if len(ends) else 0
         files = _require_chunks(data, size, folder / "data")
-        dtype = _unsigned(np.dtype(data.dtype.numpy_dtype).newbyteorder("<"), path)
+        dtype = unsigned(np.dtype(data.dtype.numpy_dtype).newbyteorder("<"), path)
 
     def take(positions: np.ndarray) -> np.ndarray:
         with expecting(f"Expected tokens in {folder}, found", ValueError):
@@ -186,7 +186,7 @@ def _real(batch: Any, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """The tokens of rows that are no padding, as they lie there where none is, and the rows'
     lengths."""
     tokens, lengths = _whole(batch.column(COLUMN), COLUMN, path)
-    tokens = tokens.view(_unsigned(tokens.dtype, path))
+    tokens = tokens.view(unsigned(tokens.dtype, path))
     for name in set(batch.schema.names) - {COLUMN}:
         column, rows = batch.column(name), np.repeat(np.arange(len(lengths)), lengths)
         if name == REAL:
@@ -226,10 +226,3 @@ def _whole(chunk: Any, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
     else:
         lengths = chunk.value_lengths().to_numpy().astype(np.int64)
     return values.to_numpy(zero_copy_only=True), lengths
-
-
-def _unsigned(dtype: np.dtype, path: Path) -> np.dtype:
-    """The type as which tokens are read: a negative number is then one beyond every vocabulary."""
-    if dtype.kind not in "iu" or dtype.itemsize < 2:
-        raise DataError(f"Expected tokens of two bytes or more, found {dtype}: {path}")
-    return np.dtype(f"<u{dtype.itemsize}")

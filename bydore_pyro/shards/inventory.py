@@ -1,9 +1,9 @@
-"""The contract of every format: a reader tells what it found, and one function compares.
+"""The contract of every format: a reader reports what it found, and one function compares.
 
 A reader maps files to an `Inventory`; it judges nothing but whether it can read them. `checked`
-compares what is declared with what is found, finds the width of numbers where no file tells it,
-finds the documents where no file tells them, and leaves padding out. `once` does the same for the
-files of all shards.
+compares what is declared with what is found, finds the width of numbers where no file says it
+(`widths.py`), finds the documents where no file says where they end, and leaves padding out. `once`
+and `require_alike` compare the files of all shards.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from typing import NamedTuple
 import numpy as np
 
 from bydore_pyro.data import END, Runs, Text, Tokens, kept
+from bydore_pyro.shards.widths import Known, in_vocabulary, of_width, require_width, resembles, some
 from bydore_pyro.utils import DataError
 
 AT_ONCE = 2**22  # tokens that are looked at at once
-BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
-FEWEST = 16  # numbers that tell their own width
 
 
 class Claim(NamedTuple):
-    """What a file says, what there is, and which file says so."""
+    """What a file says, what there is (None: as many as the tokens), and which file says so."""
 
     what: str
     declared: int
-    found: int
+    found: int | None
     place: Path
 
 
@@ -37,37 +36,27 @@ class Inventory:
     """What a reader found.
 
     Attributes:
-        tokens: ``(N,)``; or, where no file tells their width, a function of their bytes.
-        widths: Bytes that they may have, where no file tells.
+        tokens: ``(N,)``; or, where no file says their width, a function of their bytes.
         ends: Where documents end: exclusive, ascending to N; None where no file tells.
         files: What is read as long as the store is open, the one of tokens first.
         beside: What was read once, or belongs to it and need not be read.
         claims: What the files declare.
         ended: Whether its writer ended; None where the format does not say.
+        index: The file that says where documents end, if it is there; None where there never is
+            one of its own.
         open_end: Whether a last document may be missing among the ends, if it has no separator.
         tokenizer: The name that the files give their tokenizer.
     """
 
     tokens: Tokens | Callable[[int], Tokens]
-    widths: tuple[int, ...] = (2, 4)
     ends: np.ndarray | None = None
     files: tuple[Path, ...]
     beside: tuple[Path, ...] = ()
     claims: Sequence[Claim] = ()
     ended: bool | None = None
+    index: Path | None = None
     open_end: bool = False
     tokenizer: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """What is known of tokens before a shard is opened: how many there are, the one that ends a
-    document, the one that fills up, if any, and their width in bytes, if the user tells it."""
-
-    vocabulary: int
-    separator: int
-    pad: int | None = None
-    width: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,10 +66,14 @@ class Shard(Text):
     Attributes:
         padding: Tokens that are left out.
         scanned: Whether documents were found by their separator.
+        width: Bytes of a token, where no file says it and the tokens do; else None.
+        resembles: What the tokens look like, if it is something else than text.
     """
 
     padding: int = 0
     scanned: bool = False
+    width: int | None = None
+    resembles: str = ""
 
 
 def checked(found: Inventory, known: Known) -> Shard:
@@ -93,20 +86,35 @@ def checked(found: Inventory, known: Known) -> Shard:
     place = found.files[0]
     if found.ended is False:
         raise DataError(f"Expected a finished shard, found one that is not: {place}")
+    _require_claims(found, None)
+    if callable(found.tokens):
+        tokens = of_width(found.tokens, known, place)
+        width = tokens.dtype.itemsize if known.width is None else None
+    else:
+        tokens, width = found.tokens, None
+    _require_claims(found, len(tokens))
+    sample = some(tokens)
+    require_width(sample, known, place)
+    like = resembles(sample, known, place)
+    tokens = in_vocabulary(tokens, known, place)
+    whole = _whole(tokens, found, known)
+    return replace(whole, width=width, resembles=like)
+
+
+def _require_claims(found: Inventory, tokens: int | None) -> None:
+    """Compares what files declare with what there is; their tokens only where they are counted."""
     for claim in found.claims:
-        if claim.declared != claim.found:
+        there = tokens if claim.found is None else claim.found
+        if there is not None and claim.declared != there:
             raise DataError(
                 f"Expected {claim.declared} {claim.what}, as {claim.place} says, found "
-                f"{claim.found}: {place}"
+                f"{there}: {found.files[0]}"
             )
-    tokens, ends = found.tokens, found.ends
-    if callable(tokens):
-        tokens = _of_width(tokens, found.widths, known, place)
-    elif (largest := int(_some(tokens).max(initial=0))) >= known.vocabulary:
-        raise DataError(
-            f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, found "
-            f"{largest}: {place}"
-        )
+
+
+def _whole(tokens: Tokens, found: Inventory, known: Known) -> Shard:
+    """The tokens of a shard without padding, and where its documents end."""
+    ends = found.ends
     if ends is None:
         return _without(tokens, *_scanned(tokens, known), scanned=True)
     last = int(ends[-1]) if len(ends) else 0
@@ -125,44 +133,6 @@ def _other_ends(last: int, tokens: Tokens, found: Inventory) -> DataError:
         f"Expected ends of documents that ascend to {len(tokens)}, the tokens of {found.files[0]}, "
         f"found others up to {last}: {found.files[-1]}"
     )
-
-
-def _some(tokens: Tokens) -> np.ndarray:
-    """Blocks of an array, spread evenly over it; all of a short one."""
-    if len(tokens) <= BLOCKS * BLOCK:
-        return np.asarray(tokens)
-    starts = np.linspace(0, len(tokens) - BLOCK, BLOCKS).astype(np.int64)
-    return np.asarray(tokens[starts[:, None] + np.arange(BLOCK)]).ravel()
-
-
-def _of_width(
-    view: Callable[[int], Tokens], widths: Sequence[int], known: Known, place: Path
-) -> Tokens:
-    """The tokens under the width that the user tells, or the largest under which they are tokens.
-
-    Under half of the right width every second number is what is above 2^16, 0 as a rule; under
-    twice the right one hardly any number is in the vocabulary.
-    """
-    fitting = []
-    for width in [known.width] if known.width else sorted(widths, reverse=True):
-        try:
-            tokens = view(width)
-        except DataError:  # no multiple of it
-            continue
-        if int(_some(tokens).max(initial=0)) < known.vocabulary:
-            fitting.append(tokens)
-    if not fitting:
-        told = f"{known.width}" if known.width else " or ".join(map(str, widths))
-        raise DataError(
-            f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, in {told} "
-            f"bytes, found others: {place}"
-        )
-    if len(fitting) > 1 and 0 < len(fitting[0]) < FEWEST:
-        raise DataError(
-            f"Expected a file that tells how many bytes a token has, found so few that it may be "
-            f"{' or '.join(str(t.dtype.itemsize) for t in fitting)}: {place}: give --token_bytes"
-        )
-    return fitting[0]
 
 
 def _scanned(tokens: Tokens, known: Known) -> tuple[Runs, np.ndarray]:
@@ -201,7 +171,7 @@ def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Ru
         filler |= values == known.pad
     keeps = np.ones(len(ends), bool)
     keeps[alone[filler]] = False
-    if known.pad is not None and (_some(tokens) == known.pad).any():
+    if known.pad is not None and (some(tokens).values == known.pad).any():
         (starts, stops), _ = _scanned(tokens, replace(known, separator=-1))
         before = np.concatenate([[0], np.cumsum(stops - starts)])
         run = np.searchsorted(starts, ends, "left") - 1
@@ -256,3 +226,24 @@ def _files_of_tokens(path: Path, found: Inventory) -> list[tuple[int, int]]:
     """What identifies the files that hold tokens: not the index that stands for them."""
     files = [file for file in found.files if file != path] if found.files[-1] == path else []
     return [(s.st_dev, s.st_ino) for s in map(Path.stat, files or found.files[:1])]
+
+
+def require_alike(shards: Iterable[tuple[Place, Inventory]]) -> None:
+    """Checks that every shard of a domain has its index, if others have one: one that lost it may
+    have been cut.
+
+    Raises:
+        DataError: Names the index that is missing.
+    """
+    indexed: dict[tuple[str, str], Path] = {}
+    lacking: dict[tuple[str, str], Path] = {}
+    for place, found in shards:
+        if found.index is not None:
+            kind = place.domain, "".join(found.index.suffixes[-2:])
+            (lacking if found.ends is None else indexed).setdefault(kind, found.index)
+    for kind, missing in lacking.items():
+        if kind in indexed:
+            raise DataError(
+                f"Expected an index of every shard of '{kind[0]}', as {indexed[kind]}, found no "
+                f"{missing}"
+            )

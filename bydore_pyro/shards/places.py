@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from bydore_pyro.data import (
     split_named,
 )
 from bydore_pyro.shards.formats import READERS, Reader
+from bydore_pyro.shards.names import require_all
 from bydore_pyro.utils import DataError
 
 Split = Literal["train", "validation"]
@@ -42,11 +43,20 @@ class ShardFile(NamedTuple):
 Sides = dict[Split, list[ShardFile]]
 
 
+class Beside(NamedTuple):
+    """Another file that lies there, how its format is read, and why it is no shard: its name says
+    that no text of its own is in it, or that it is to test on, or it has another ending."""
+
+    path: Path
+    reader: Reader
+    why: Literal["no text", "test", "ending"]
+
+
 class Places(NamedTuple):
-    """Shards by domain and side, and other files that lie there, with how their format is read."""
+    """Shards by domain and side, and other files that lie there."""
 
     domains: dict[str, Sides]
-    beside: list[tuple[Path, Reader]]
+    beside: list[Beside]
 
 
 def names_shards(data: str) -> bool:
@@ -90,9 +100,18 @@ def shard_files(data: str) -> Places:
         domains.setdefault(name, []).append(file)
     if not domains:
         endings = ", ".join(READERS[kind].endings)
-        raise DataError(f"Expected shards of {kind} ({endings}), found none for '{pattern}'")
+        raise DataError(
+            f"Expected shards of {kind} ({endings}), found none for '{pattern}'"
+            f"{_without_text(found.beside)}"
+        )
     found.domains.update({name: _by_side(files, found) for name, files in domains.items()})
     return found
+
+
+def _without_text(beside: Sequence[Beside]) -> str:
+    """What to add where no shards are found: how many files hold no text, by their names."""
+    names = [file.path.name for file in beside if file.why == "no text"]
+    return f"; files that hold no text by their names: {len(names)} ({names[0]})" if names else ""
 
 
 def _require_place(kind: str, pattern: str) -> None:
@@ -123,6 +142,7 @@ def _listed(listing: Path) -> Places:
             if not own:
                 raise DataError(
                     f"Expected shards, found none for '{place}' of '{name}' in {listing}"
+                    f"{_without_text(found.beside)}"
                 )
             files += own
         return files
@@ -149,7 +169,8 @@ def _found(
     told = next((ending for ending in reader.endings if pattern.endswith(ending)), "")
     pattern = pattern.removesuffix(told)
     before, star, _ = pattern.partition("*")
-    depth = len(Path(f"{before}*").parts) - (not named) if star else len(Path(pattern).parts)
+    depth = len(Path(f"{before}*").parts) if star else len(Path(pattern).parts)
+    of_side, starred = depth - (bool(star) and not named), depth - bool(star)
     pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
     stars = {"**/": r"((?:[^/]+/)*)", "**": "(.*)", "*": "([^/]*)"}
     stands_for = re.compile("".join(stars.get(p, re.escape(p)) for p in pieces))
@@ -162,6 +183,7 @@ def _found(
         tops += [(file.removesuffix(ending), Path(file)) for file in files]
     if pieces[1:2] == ["**/"] or pieces[1:2] == ["**"]:  # folders come with what lies in them
         tops = [(top, path) for top, path in tops if not path.is_dir()]
+    shards = []
     for top, path in sorted(set(tops)):
         match = stands_for.fullmatch(top)
         name = (match[1].strip("/") if match and star else "") or Path(top).name
@@ -173,16 +195,19 @@ def _found(
                     "an empty folder" if file.is_dir() else "a link that leads nowhere, or a pipe"
                 )
                 raise DataError(f"Expected files of shards, found {what}: {file}")
-            if reader.stands_for(file):
-                parts = file.parts[depth:]
+            has_text, ending = reader.has_text(file, starred), file.as_posix()
+            if has_text and ending.endswith(reader.endings):
+                parts = file.parts[of_side:]
                 split = next((p for p in parts[:-1] if split_named(p)), "")
+                shards.append((name, file))
                 yield domain_of(name), ShardFile(file, reader, side_of(parts), split)
                 count += 1
             else:
-                found.beside.append((file, reader))
-                own |= file.as_posix().endswith(reader.own) if reader.own else False
+                found.beside.append(Beside(file, reader, "ending" if has_text else "no text"))
+                own |= has_text and ending.endswith(reader.own or "\0")
         if path.is_dir() and not count and own:
             raise DataError(f"Expected shards of {kind} in every folder, found none in {path}")
+    require_all(shards, starred)
 
 
 def _is_odd(path: Path) -> bool:
@@ -194,7 +219,7 @@ def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
     files = _wholes(list(files), found)
     if not any(file.side == "validation" for file in files):
         return {"train": files}
-    found.beside.extend((file.path, file.reader) for file in files if file.side is None)
+    found.beside.extend(Beside(f.path, f.reader, "test") for f in files if f.side is None)
     sides: Sides = {side: [file for file in files if file.side == side] for side in SPLITS}
     for own in sides.values():
         splits = sorted({file.split for file in own if file.split})
@@ -215,5 +240,5 @@ def _wholes(files: list[ShardFile], found: Places) -> list[ShardFile]:
     }
     parts = [f for f in files if any(f.path.as_posix().startswith(f"{home}/") and
              f.path.as_posix() != home + deep for home in homes)]  # fmt: skip
-    found.beside.extend((file.path, file.reader) for file in parts)
+    found.beside.extend(Beside(file.path, file.reader, "ending") for file in parts)
     return [file for file in files if file not in parts]

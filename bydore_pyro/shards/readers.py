@@ -12,8 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.data import Tokens
-from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
+from bydore_pyro.shards.arrays import (
+    NPY,
+    content,
+    headerless,
+    numbers,
+    saved,
+    size_of,
+    without_empty,
+)
 from bydore_pyro.shards.inventory import Claim, Inventory
+from bydore_pyro.shards.widths import WIDTHS
 from bydore_pyro.utils import DataError, expecting
 
 # Numbers of types in Megatron's and TinyLlama's files: int32, int64 and uint16. The signed ones are
@@ -60,30 +69,31 @@ def read_megatron(path: Path) -> Inventory:
 
 
 def read_dolma(path: Path) -> Inventory:
-    """Reads ``NAME.npy`` of dolma and OLMo-core: tokens without a header, in spite of the name.
+    """Reads ``NAME.npy`` of dolma and OLMo-core: tokens without a header, in spite of the name. An
+    array that `numpy.save` wrote is read by its header.
 
     ``NAME.csv.gz`` beside it has a line a document, which begins with its first position and the
     one behind its last, but OLMo-core leaves out a last document without end-of-text. The lines
     tell the width of a token too if they reach the end.
 
     Raises:
-        DataError: When the file was written by `numpy.save`, or the lines are damaged.
+        DataError: When the file is of another kind, or the lines are damaged.
 
     References:
         dolma, tokenizer/memmap_writer.py; OLMo-core, data/utils.py `write_document_indices`,
         data/numpy_dataset.py `get_dtype`. Its issues 653 and 843 tell of documents that were merged
         by a search for end-of-text.
     """
-    index, size = path.with_suffix(".csv.gz"), size_of(path)
-    if content(path, 6) == b"\x93NUMPY":
-        raise DataError(f"Expected tokens without a header, found one of numpy.save: {path}")
+    index, has_header = path.with_suffix(".csv.gz"), content(path, len(NPY)) == NPY
+    tokens: Tokens | Callable[[int], Tokens] = saved(path) if has_header else headerless(path)
     if not index.exists() and not index.is_symlink():
-        return Inventory(tokens=_of_width(path), files=(path,))
-    starts, ends = _lines(index, size // 2)
+        return Inventory(tokens=tokens, files=(path,), index=index)
+    starts, ends = _lines(index, size_of(path) // 2)
     if (starts != np.concatenate([[0], ends[:-1]])[: len(starts)]).any():
         raise DataError(f"Expected documents one behind the other, found gaps: {index}")
-    tokens = _counted(path, int(ends[-1]) if len(ends) else 0)
-    return Inventory(tokens=tokens, ends=ends, files=(path, index), open_end=True)
+    if not has_header:
+        tokens = _counted(path, int(ends[-1]) if len(ends) else 0)
+    return Inventory(tokens=tokens, ends=ends, files=(path, index), index=index, open_end=True)
 
 
 def _lines(path: Path, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +120,7 @@ def _lines(path: Path, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_nanotron(path: Path) -> Inventory:
-    """Reads ``NAME.ds`` of datatrove and nanotron: tokens, uint16 or uint32.
+    """Reads ``NAME.ds`` of datatrove and nanotron: tokens alone.
 
     ``NAME.ds.index`` has a ``<u8`` for every document, the position behind its last token.
     ``NAME.ds.metadata`` begins with the tokenizer's name, in newer ones with ``|`` and a token's
@@ -128,31 +138,67 @@ def read_nanotron(path: Path) -> Inventory:
     if about in there:
         lines = content(about, ABOUT).decode("utf-8", "replace").splitlines() + lines
     told, _, size = lines[0].partition("|")
-    tokens: Tokens | Callable[[int], Tokens] = _of_width(path)
-    ends, files = None, [path]
+    tokens: Tokens | Callable[[int], Tokens] = headerless(path)
+    ends, files, claims = None, [path], []
+    declared = int(lines[1]) if lines[1].isdecimal() else None
     if index in there:
         ends, files = np.asarray(numbers(index, "<i8")), [path, index]
         tokens = _counted(path, int(ends[-1]) if len(ends) else 0)
-    elif size in ("2", "4"):
+    elif size in ("2", "4", "8"):
         tokens = numbers(path, f"<u{size}")
-    claims = []
-    if lines[1].isdecimal() and not callable(tokens):
-        claims.append(Claim("tokens", int(lines[1]), len(tokens), about))
+    elif declared is not None:
+        tokens = _counted(path, declared)
+    if declared is not None:
+        claims.append(Claim("tokens", declared, None, about))
     return Inventory(
-        tokens=tokens, ends=ends, files=tuple(files), beside=tuple(there), claims=claims,
+        tokens=tokens,
+        ends=ends,
+        files=tuple(files),
+        beside=tuple(there),
+        claims=claims,
+        index=index,
         tokenizer=told or None,
-    )  # fmt: skip
-
-
-def _of_width(path: Path) -> Callable[[int], Tokens]:
-    return lambda width: numbers(path, f"<u{width}")
+    )
 
 
 def _counted(path: Path, count: int) -> Tokens | Callable[[int], Tokens]:
     """The tokens of a file that is as long as so many, or a function of the width if it is not."""
-    size = size_of(path)
-    width = next((each for each in (2, 4) if size == each * count), None)
-    return _of_width(path)(width) if width else _of_width(path)
+    size, of_width = size_of(path), headerless(path)
+    width = next((each for each in WIDTHS if size == each * count), None)
+    return of_width(width) if width else of_width
+
+
+def read_numpy(path: Path) -> Inventory:
+    """Reads ``NAME.npy`` of `numpy.save`: tokens ``(N,)`` or rows of them ``(B, T)``.
+
+    The header tells their type. Nothing tells where documents end.
+
+    Raises:
+        DataError: When it is another file, or holds something else than whole numbers.
+
+    References:
+        NumPy, lib/format.py.
+    """
+    if content(path, len(NPY)) != NPY:
+        raise DataError(
+            f"Expected an array of numpy.save, found none; dolma: reads tokens without a header: "
+            f"{path}"
+        )
+    return Inventory(tokens=saved(path), files=(path,))
+
+
+def read_nanogpt(path: Path) -> Inventory:
+    """Reads ``NAME.bin`` of nanoGPT and DoGE: tokens alone, uint16 as a rule.
+
+    Nothing tells their width, nor where documents end; nanoGPT ends each with end-of-text.
+
+    Raises:
+        DataError: When it is a file of another kind.
+
+    References:
+        nanoGPT, data/openwebtext/prepare.py; DoGE, src/data/slimpajama.py.
+    """
+    return Inventory(tokens=headerless(path), files=(path,))
 
 
 def read_llmc(path: Path) -> Inventory:
@@ -172,7 +218,10 @@ def read_llmc(path: Path) -> Inventory:
     magic, _, count = header[:3].tolist()
     dtype = {20240520: "<u2", 20240801: "<u4"}.get(magic)
     if dtype is None or size_of(path) < 1024:
-        raise DataError(f"Expected a file that begins with 20240520 or 20240801, found {path}")
+        raise DataError(
+            f"Expected a file that begins with 20240520 or 20240801, found another (nanogpt: reads "
+            f"tokens without a header): {path}"
+        )
     return Inventory(tokens=numbers(path, dtype, count, 1024), files=(path,))
 
 

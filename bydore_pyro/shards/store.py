@@ -39,14 +39,16 @@ from bydore_pyro.data import (
 )
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.shards.arrays import blocks_of, fingerprint
-from bydore_pyro.shards.formats import Reader
-from bydore_pyro.shards.inventory import Inventory, Known, Place, checked, once
-from bydore_pyro.shards.places import Sides, shard_files
+from bydore_pyro.shards.inventory import Inventory, Place, checked, once, require_alike
+from bydore_pyro.shards.names import missing_numbers
+from bydore_pyro.shards.places import Beside, Sides, shard_files
+from bydore_pyro.shards.widths import DIVIDERS, Known
 from bydore_pyro.utils import DataError, Table, content_hash, listed, one_line, tell, visible
 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
 NAME = 60  # characters of a name that foreign metadata give
+CUT = "warning: shards that end within a document, as if they were cut"
 UNSHUFFLED = "_unshuffled"  # what datatrove calls shards until it has shuffled them
 
 
@@ -58,6 +60,8 @@ class _Notes:
         self.lines: dict[str, list[str]] = defaultdict(list)
         self.left_out: dict[str, list[str]] = defaultdict(list)
         self.padding: Counter[str] = Counter()  # tokens
+        # Of shards that are scanned, whether the last token ends a document.
+        self.finished: dict[str, dict[Path, bool]] = defaultdict(dict)
         self.rows: dict[str, list[int]] = {}
         self.tokenizers: dict[str, str] = {}
 
@@ -138,20 +142,25 @@ def _known(folder: Path, config: TokenizerConfig) -> Known:
     """What the tokenizer, and the user, say of the tokens."""
     encoder, end = load_encoder(folder)
     vocabulary, pad = vocabulary_of(encoder), pad_token(folder, encoder)
-    separator = end if config.separator is None else config.separator
+    separator, divider = end if config.separator is None else config.separator, None
+    if separator in DIVIDERS and separator >= vocabulary:
+        separator, divider = end, separator
     if separator >= vocabulary:
-        raise DataError(f"Expected a separator below {vocabulary}, the vocabulary of --tokenizer, "
-                        f"found {separator}")  # fmt: skip
+        raise DataError(
+            f"Expected a separator below {vocabulary}, the vocabulary of --tokenizer, or one of "
+            f"{listed(map(str, DIVIDERS))}, found {separator}"
+        )
     return Known(
         vocabulary=vocabulary,
         separator=separator,
+        divider=divider,
         pad=None if pad == separator else pad,
         width=config.token_bytes,
     )
 
 
 def _inventories(
-    domains: Mapping[str, Sides], beside: Sequence[tuple[Path, Reader]], notes: _Notes
+    domains: Mapping[str, Sides], beside: Sequence[Beside], notes: _Notes
 ) -> dict[tuple[str, str], list[Inventory]]:
     """Reads all shards; what lies beside them is refused if it belongs to none, or counted."""
     read = {
@@ -163,29 +172,34 @@ def _inventories(
     if len(read) < sum(len(files) for sides in domains.values() for files in sides.values()):
         raise DataError("Expected every shard once, found one twice for the same domain")
     parts = once(read.items())
+    require_alike(read.items())
+    for name, missing in missing_numbers((place.domain, place.path) for place in read):
+        notes.lines["warning: numbers between those of other shards are missing"].append(
+            f"{name}: {missing.name}"
+        )
     whole = "parts of what is read whole"
     notes.left_out[whole] += [path.name for path in sorted(parts)]
     files = [file for one in read.values() for file in (*one.files, *one.beside)]
     known, homes = {*map(os.path.realpath, files)}, [path.parent for path in parts]
-    for path, reader in beside:
+    for path, reader, _ in beside:
         if path.as_posix().endswith(reader.endings) and path.name == "zarr.json":
             homes.append(path.parents[2])
-    for path, reader in beside:
+    for path, reader, reason in beside:
         if os.path.realpath(path) in known:
             continue
-        left_out = reader.is_left_out(path)
-        shuffled = path.with_name(path.name.replace(UNSHUFFLED, ""))
+        name, shuffled = path.name, path.with_name(path.name.replace(UNSHUFFLED, ""))
+        alone = UNSHUFFLED in path.name and not shuffled.exists()
         if any(path.is_relative_to(home) for home in homes):
             why = whole
-        elif left_out and (UNSHUFFLED not in path.name or shuffled.exists()):
-            why = "no text of their own"
-        elif reader.stands_for(path):
+        elif reason == "no text" and not alone:
+            why, name = "no text of their own", f"{path.parent.name}/{path.name}"
+        elif reason == "test":
             why = "to test on"
-        elif left_out or (reader.own and path.as_posix().endswith(reader.own)):
+        elif alone or (reader.own and path.as_posix().endswith(reader.own)):
             raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
         else:
             why = "no shards"
-        notes.left_out[why].append(path.name)
+        notes.left_out[why].append(name)
     found: dict[tuple[str, str], list[Inventory]] = {}
     for place, one in read.items():
         if place.path not in parts:
@@ -238,9 +252,19 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
         if not len(shard):
             notes.lines["empty shards, left out"].append(f"{name}: {one.files[0].name}")
             continue
+        if shard.width is not None:
+            line = f"tokens read as {shard.width} bytes each, since no file says it"
+            notes.lines[line].append(name)
+        if shard.resembles:
+            line = f"warning: tokens that look like {shard.resembles}"
+            notes.lines[line].append(f"{name}: {one.files[0].name}")
         end = known.separator
         if shard.scanned:
             notes.lines[f"documents end where end-of-text stands ({end})"].append(name)
+            last = shard[np.array([len(shard) - 1])]
+            notes.finished[name][one.files[0]] = bool(last[0] == end)
+            if one.index is not None and last[0] != end:
+                notes.lines[CUT].append(f"{name}: {one.files[0].name}")
         looked_at, ended = _ended(shard, end)
         if shard.scanned and ended <= looked_at / 2:
             line = f"warning: no end-of-text ({end}) divides documents"
@@ -253,6 +277,10 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.tokenizers[name] = one.tokenizer
         files = tuple(WatchedFile(file, fingerprint(file), fingerprint) for file in one.files)
         texts.append(replace(shard, files=files))
+    widths = sorted({text.dtype.itemsize for text in texts})
+    if len(widths) > 1:
+        line = f"warning: shards of a domain have tokens of {listed(map(str, widths))} bytes"
+        notes.lines[line].append(name)
     if found and not texts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
     return Text.joined(texts)
@@ -310,6 +338,10 @@ def _tell(notes: _Notes, given: str) -> None:
     if others:
         named = listed(sorted({visible(one_line(t, NAME)) for t in others.values()}), FEW)
         notes.lines[f"warning: the shards name the tokenizer {named}, not {given}"] += others
+    for name, finished in notes.finished.items():
+        if sum(finished.values()) >= len(finished) / 2:
+            cut = [file for file, ended in finished.items() if not ended]
+            notes.lines[CUT] += [f"{name}: {file.name}" for file in cut]
     for why, names in notes.left_out.items():
         notes.lines[f"files left out, {why}: {len(names)}"] += names
     for line, names in notes.lines.items():

@@ -16,7 +16,9 @@ from bydore_pyro.shards.readers import (
     read_litpkds,
     read_llmc,
     read_megatron,
+    read_nanogpt,
     read_nanotron,
+    read_numpy,
 )
 
 
@@ -24,8 +26,8 @@ def test_every_format_has_its_writer_here() -> None:
     assert [*WRITERS] == [*READERS]
     assert READERS["megatron"] == Reader(read_megatron, (".idx",), (".bin",))
     assert [reader.read for reader in READERS.values()] == [
-        read_megatron, read_dolma, read_nanotron, read_levanter, read_litdata, read_mds, read_llmc,
-        read_litpkds, read_datasets,
+        read_megatron, read_dolma, read_numpy, read_nanotron, read_levanter, read_litdata, read_mds,
+        read_llmc, read_litpkds, read_nanogpt, read_datasets,
     ]  # fmt: skip
 
 
@@ -42,7 +44,7 @@ def test_what_was_written_is_read(kind: str, dtype: str, tmp_path: Path) -> None
     places = np.random.default_rng(0).integers(0, len(whole), (5, 16))
     np.testing.assert_array_equal(shard.tokens[places], whole[places])
     np.testing.assert_array_equal(shard.tokens[40:900][places % 800], whole[40:900][places % 800])
-    assert shard.scanned == (kind in ("mds", "llmc", "litpkds"))
+    assert shard.scanned == (kind in ("numpy", "mds", "llmc", "litpkds", "nanogpt"))
     np.testing.assert_array_equal(shard.ends, np.cumsum([len(d) for d in made]))
     files = READERS[kind].read(path).files
     assert path in files
@@ -50,12 +52,16 @@ def test_what_was_written_is_read(kind: str, dtype: str, tmp_path: Path) -> None
 
 
 def test_names_of_files_that_hold_no_text() -> None:
+    """Whatever the format: the ending is passed over, and so is what stands above the data."""
     dolma = READERS["dolma"]
-    for name in ("labels_mask_part_0000.npy", "label_mask.npy", "token_ids_mask.npy"):
-        assert dolma.is_left_out(Path(name))
-        assert not dolma.stands_for(Path(name))
-    for name in ("token_ids_part_0000.npy", "damask.npy", "composition.npy"):
-        assert dolma.stands_for(Path(name))
-    assert READERS["datasets"].is_left_out(Path("cache-1a.arrow"))
-    assert READERS["nanotron"].is_left_out(Path("0_unshuffled.ds.index"))
-    assert not READERS["mds"].stands_for(Path("law/0.index.json"))
+    for name in ("labels_mask_part_0000.npy", "label_mask.npy", "law/loss_mask/0.csv.gz"):
+        assert not dolma.has_text(Path(name))
+    for name in ("token_ids_part_0000.npy", "damask.npy", "composition.npy", "law/0.csv.gz"):
+        assert dolma.has_text(Path(name))
+    assert dolma.has_text(Path("masks/law/0.npy"), depth=1)
+    assert not READERS["megatron"].has_text(Path("law_loss_mask_document.idx"))
+    assert not READERS["nanotron"].has_text(Path("0.mask.ds.index"))
+    assert not READERS["mds"].has_text(Path("law/labels/index.json"))
+    assert READERS["levanter"].has_text(Path("law/input_ids/offsets/zarr.json"))
+    for kind, name in (("datasets", "cache-1a.arrow"), ("nanotron", "0_unshuffled.ds.index")):
+        assert not READERS[kind].has_text(Path(name), depth=1)

@@ -9,7 +9,16 @@ import pytest
 
 from bydore_pyro.shards import inventory
 from bydore_pyro.shards.arrays import numbers
-from bydore_pyro.shards.inventory import Claim, Inventory, Known, Place, Shard, checked, once
+from bydore_pyro.shards.inventory import (
+    Claim,
+    Inventory,
+    Place,
+    Shard,
+    checked,
+    once,
+    require_alike,
+)
+from bydore_pyro.shards.widths import Known
 from bydore_pyro.utils.errors import DataError
 
 KNOWN = Known(vocabulary=400, separator=7, pad=3)
@@ -69,9 +78,66 @@ def test_what_is_declared_is_compared() -> None:
     ):
         with pytest.raises(DataError, match=message):
             shard([5, 7, 5, 6, 7], **given)
-    with pytest.raises(DataError, match=r"tokens below 400, the vocab.* found 400: a.bin"):
+    with pytest.raises(DataError, match=r"below 400, the vocab.* found 400 at position 1: a.bin"):
         shard([5, 400])
     assert not shard([5, 7], ended=True, claims=[Claim("rows", 2, 2, FILES[1])]).padding
+
+
+def test_a_number_of_tokens_is_compared_under_the_width_that_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.ds"
+    np.arange(8, 58, dtype="<u4").tofile(path)
+    for declared, message in ((50, None), (100, "Expected 100 tokens, as a.idx says, found 50: ")):
+        found = Inventory(
+            tokens=lambda width: numbers(path, f"<u{width}"),
+            files=(path,),
+            claims=[Claim("tokens", declared, None, FILES[1])],
+        )
+        if message is None:
+            assert checked(found, KNOWN).width == 4
+        else:
+            with pytest.raises(DataError, match=message):
+                checked(found, KNOWN)
+
+
+def test_what_looks_like_something_else_is_said() -> None:
+    assert shard([8, 20, 9, 11] * 8).resembles == ""
+    assert shard([*range(8, 90)]).resembles == "positions or numbers of documents"
+    assert shard([8, 20, 9, 11] * 8).width is None, "the type says it"
+
+
+def test_every_token_is_compared_with_the_vocabulary_when_it_is_read(tmp_path: Path) -> None:
+    """Few of a large shard are looked at when it is opened."""
+    path, tokens = tmp_path / "a.bin", np.full(200_000, 9, "<u2")
+    tokens[1::2], tokens[155_554] = 11, 400
+    tokens.tofile(path)
+    ends = np.array([len(tokens)])
+    found = Inventory(tokens=numbers(path, "<u2"), ends=ends, files=(path,))
+    text = checked(found, KNOWN)
+    assert np.asarray(text[100:102]).tolist() == [9, 11]
+    with pytest.raises(DataError, match=r"below 400, .* found 400 at position 155554: .*a.bin"):
+        np.asarray(text[150_000:160_000])
+    with pytest.raises(DataError, match=r"found 400 at position 155554: .*a.bin"):
+        checked(Inventory(tokens=numbers(path, "<u2"), files=(path,)), KNOWN)
+
+
+def test_all_shards_of_a_domain_have_an_index_or_none(tmp_path: Path) -> None:
+    def of(name: str, index: str | None, ends: list[int] | None) -> tuple[Place, Inventory]:
+        given = None if ends is None else np.array(ends)
+        found = Inventory(
+            tokens=np.ones(3, "<u2"),
+            ends=given,
+            files=FILES,
+            index=None if index is None else tmp_path / index,
+        )
+        return Place(name, "train", tmp_path / "a"), found
+
+    whole, bare = of("law", "0.ds.index", [3]), of("law", "1.ds.index", None)
+    require_alike([whole, of("web", "1.ds.index", None), of("law", "0.csv.gz", None)])
+    require_alike([bare, of("law", None, [3]), of("law", None, None)])
+    for shards in ([whole, bare], [bare, whole]):
+        message = r"every shard of 'law', as .*0\.ds\.index, found no .*1\.ds\.index"
+        with pytest.raises(DataError, match=message):
+            require_alike(shards)
 
 
 def test_a_last_document_may_be_missing_among_the_ends() -> None:
@@ -79,37 +145,6 @@ def test_a_last_document_may_be_missing_among_the_ends() -> None:
     for tokens in ([5, 7, 6, 7], [5, 7, 6, 7, 6]):
         with pytest.raises(DataError, match="ascend to"):
             shard(tokens, [2], open_end=True)
-
-
-def of_width(path: Path, known: Known = KNOWN, widths: tuple[int, ...] = (2, 4)) -> Shard:
-    found = Inventory(tokens=lambda w: numbers(path, f"<u{w}"), widths=widths, files=(path,))
-    return checked(found, known)
-
-
-@pytest.mark.parametrize("dtype", ["<u2", "<u4", "<u8"])
-@pytest.mark.parametrize("vocabulary", [400, 2**16, 100_000])
-def test_the_width_of_tokens_is_the_one_under_which_they_are_tokens(
-    dtype: str, vocabulary: int, tmp_path: Path
-) -> None:
-    path, rng = tmp_path / "a.npy", np.random.default_rng(0)
-    tokens = rng.integers(8, min(vocabulary, 2**16 if dtype == "<u2" else vocabulary), 3001)
-    tokens.astype(dtype).tofile(path)
-    found = of_width(path, Known(vocabulary=vocabulary, separator=7), (2, 4, 8))
-    assert found.tokens.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(np.asarray(found.tokens), tokens)
-
-
-def test_where_both_widths_could_be_right_the_user_is_asked(tmp_path: Path) -> None:
-    path = tmp_path / "a.npy"
-    np.array([5, 0, 7, 0], "<u2").tofile(path)
-    with pytest.raises(DataError, match=r"may be 4 or 2: .*a.npy: give --token_bytes"):
-        of_width(path)
-    for width, tokens in ((2, [5, 0, 7, 0]), (4, [5, 7])):
-        known = Known(vocabulary=400, separator=7, width=width)
-        assert np.asarray(of_width(path, known).tokens).tolist() == tokens
-    np.array([5, 9999], "<u2").tofile(path)
-    with pytest.raises(DataError, match=r"below 400, .* in 2 or 4 bytes, found others: .*a.npy"):
-        of_width(path)
 
 
 def test_a_file_is_read_once(tmp_path: Path) -> None:

@@ -99,6 +99,12 @@ def declared(file: Path, draw: Callable[[Any], Any]) -> None:
         found = draw(st.sampled_from(list(re.finditer(r"\b\d+\b", text))))
         text = text[: found.start()] + str(change(int(found[0]))) + text[found.end() :]
         file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    elif content.startswith(b"\x93NUMPY"):
+        header = content[10:128]
+        size = re.search(rb"\((\d+),", header)
+        assert size is not None
+        made = header.replace(size[1], b"%d" % change(int(size[1]))).rstrip()
+        file.write_bytes(content[:10] + made.ljust(117) + b"\n" + content[128:])
     else:
         start, layout = layout_of(file, content)
         if not layout:  # tokens alone

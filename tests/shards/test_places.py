@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.shards.formats import READERS
-from bydore_pyro.shards.places import Places, ShardFile, Sides, names_shards, shard_files
+from bydore_pyro.shards.places import Beside, Places, ShardFile, Sides, names_shards, shard_files
 from bydore_pyro.utils.errors import DataError
 
 
@@ -131,11 +131,47 @@ def test_no_place_is_not_the_root_of_the_disk(
 def test_what_lies_beside_shards_is_told(folder: Path) -> None:
     found = shard_files(f"megatron:{folder}")
     assert isinstance(found, Places)
-    reader = READERS["megatron"]
-    assert {path.name for path, _ in found.beside} == {
-        "law_text_document.bin", "readme.txt", "test.idx"
+    assert {file.path.name: file.why for file in found.beside} == {
+        "law_text_document.bin": "ending", "readme.txt": "ending", "test.idx": "test"
     }  # fmt: skip
-    assert all(own is reader for _, own in found.beside)
+    assert all(file.reader is READERS["megatron"] for file in found.beside)
+
+
+def test_files_beside_tokens_are_no_shards(tmp_path: Path) -> None:
+    """By the name of a file or folder from the first star on; above it the user names them."""
+    for name in (
+        "law/part-0.npy",
+        "law/part-0.mask.npy",
+        "law/seg_ids_0.npy",
+        "law/Loss_Mask/part-0.npy",
+        "loss_mask/part-0.npy",
+    ):
+        (tmp_path / "masks" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "masks" / name).touch()
+    found = shard_files(f"dolma:{tmp_path}/masks")
+    assert told(found.domains, tmp_path / "masks") == {"law": {"train": ["law/part-0.npy"]}}
+    assert [file.why for file in found.beside] == ["no text"] * 4
+    folder = tmp_path / "masks" / "law"
+    assert found.beside[0] == Beside(folder / "Loss_Mask/part-0.npy", READERS["dolma"], "no text")
+    with pytest.raises(DataError, match=r"no text by their names: 1 \(part-0\.mask\.npy\)"):
+        shard_files(f"dolma:{folder}/*.mask.npy")
+    asked = listed(tmp_path, {"law": "dolma:masks/law/part-0.mask.npy"})
+    assert [file.path.name for file in shard_files(asked).domains["law"]["train"]] == [
+        "part-0.mask.npy"
+    ]
+
+
+def test_of_numbered_shards_all_are_there(tmp_path: Path) -> None:
+    for number in (0, 1, 3):
+        (tmp_path / "law").mkdir(exist_ok=True)
+        (tmp_path / "law" / f"train-0000{number}-of-00004.parquet").touch()
+    message = r"Expected all 4 shards that .* is one of, found no .*law/train-00002-of-00004\.parq"
+    with pytest.raises(DataError, match=message):
+        shard_files(f"datasets:{tmp_path}")
+    one = shard_files(listed(tmp_path, {"law": "datasets:law/train-00003-of-00004.parquet"}))
+    assert len(one.domains["law"]["train"]) == 1
+    (tmp_path / "law" / "train-00002-of-00004.parquet").touch()
+    assert len(shard_files(f"datasets:{tmp_path}").domains["law"]["train"]) == 4
 
 
 def test_folders_of_a_hive(tmp_path: Path) -> None:

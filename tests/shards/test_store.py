@@ -216,7 +216,9 @@ def test_what_is_refused(store: Path, tmp_path: Path) -> None:
     tokens = np.fromfile(path, "<u2")
     tokens[-7] = 999
     tokens.tofile(path)
-    with pytest.raises(DataError, match=r"tokens below 280, .* found 999: .*part-0\.npy") as error:
+    with pytest.raises(
+        DataError, match=r"below 280, .* found 999 at position .*part-0\.npy"
+    ) as error:
         opened(data, store, tmp_path)
     assert "\n" not in str(error.value)
 
@@ -289,7 +291,9 @@ def test_what_no_document_divides_is_held_out_by_position(
     assert not any("by position" in line or "warning" in line for line in lines)
     count = sum(len(getattr(again, side)["a"].ends) for side in SIDES)
     assert count >= len(own.train["a"].ends)
-    with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
+    with pytest.raises(
+        DataError, match=r"Expected a separator below 280, .* 4294967295, .* found 280"
+    ):
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path)
     with pytest.raises(SystemExit):  # a training reads shards as the search did
         main(["train", "--mixture", "natural", "--data", data, "--out", str(tmp_path / "out"),
@@ -305,6 +309,103 @@ def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> Non
         np.fromfile(path, "<u2").astype("<u4").tofile(path)
     found, own = opened(f"dolma:{folder}", store, tmp_path), open_store(store)
     np.testing.assert_array_equal(found.train["b"], own.train["b"])
+
+
+def without_index(store: Path, folder: Path, dtype: str = "<u2", shards: int = 1) -> Path:
+    """Shards of dolma without their index, of tokens of a type."""
+    write_shards(store, folder, "dolma", shards)
+    for path in folder.rglob("*.csv.gz"):
+        path.unlink()
+    for path in folder.rglob("*.npy"):
+        np.fromfile(path, "<u2").astype(dtype).tofile(path)
+    return folder
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_the_width_that_was_found_is_said(width: int, store: Path, tmp_path: Path) -> None:
+    """And no token counts twice."""
+    folder, own = without_index(store, tmp_path / "shards", f"<u{width}"), open_store(store)
+    line = f"tokens read as {width} bytes each, since no file says it: a, b, c"
+    found = opened(f"dolma:{folder}", store, tmp_path, line)
+    for name in own.names:
+        assert_same_text(found.train[name], own.train[name])
+    np.fromfile(folder / "a/train/part-0.npy", f"<u{width}").astype("<u2").tofile(
+        folder / "a/train/part-0.npy"
+    )
+    line = f"warning: shards of a domain have tokens of 2, {width} bytes: a"
+    (folder / "a/train/part-1.npy").write_bytes((folder / "b/train/part-0.npy").read_bytes())
+    opened(f"dolma:{folder}", store, tmp_path, line)
+
+
+def test_masks_beside_tokens_are_left_out_and_counted(store: Path, tmp_path: Path) -> None:
+    folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
+    ones = np.ones(999, "<u2")
+    for name in ("a/train/part-0.mask.npy", "b/loss_mask/part-0.npy", "c/train/seg_ids_0.npy"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        ones.tofile(folder / name)
+    names = "train/part-0.mask.npy, loss_mask/part-0.npy, train/seg_ids_0.npy"
+    line = f"files left out, no text of their own: 3: {names}"
+    found = opened(f"dolma:{folder}", store, tmp_path, line)
+    for name in own.names:
+        assert_same_text(found.train[name], own.train[name])
+    ones.tofile(folder / "a/train/weighed.npy")
+    for path in (folder / "a").rglob("*.csv.gz"):
+        path.unlink()
+    with pytest.raises(DataError, match=r"found only 0 and 1, as in a mask: .*weighed\.npy"):
+        opened(f"dolma:{folder}", store, tmp_path)
+
+
+def test_a_set_of_shards_that_is_not_whole(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "nanotron")
+    place = folder / "a/train"
+    for ending in (".ds", ".ds.index", ".ds.metadata"):
+        shutil.copy(place / f"part-1{ending}", place / f"part-3{ending}")
+    line = "warning: numbers between those of other shards are missing: a: part-2.ds"
+    opened(f"nanotron:{folder}", store, tmp_path, line)
+    (place / "part-3.ds.index").unlink()
+    message = r"every shard of 'a', as .*index, found no .*a/train/part-3\.ds\.index"
+    with pytest.raises(DataError, match=message):
+        opened(f"nanotron:{folder}", store, tmp_path)
+
+
+def test_a_shard_that_ends_within_a_document_is_reported(store: Path, tmp_path: Path) -> None:
+    """Also one alone that lost its index; not where tokens are cut into shards as a rule."""
+    line = "warning: shards that end within a document, as if they were cut: b: part-0."
+    for kind in ("dolma", "nanogpt"):
+        folder = write_shards(store, tmp_path / kind, kind, 1)
+        place = next((folder / "b/train").glob("part-0.[nb]*"))
+        place.write_bytes(place.read_bytes()[:-6])
+        for path in (folder / "b").rglob("*.csv.gz"):
+            path.unlink()
+        opened(f"{kind}:{folder}", store, tmp_path, line)
+    folder = write_shards(store, tmp_path / "llmc", "llmc", 1)
+    for path in (folder / "b").rglob("*.bin"):
+        tokens = np.fromfile(path, "<u2")[512:]
+        WRITERS["llmc"](path, [tokens[:-3]])
+    with lines_told() as lines:
+        opened(f"llmc:{folder}", store, tmp_path)
+    assert not any("within a document" in line for line in lines)
+
+
+@pytest.mark.parametrize(("dtype", "divider"), [("<u2", 2**16 - 1), ("<i4", 2**32 - 1)])
+def test_a_divider_beyond_the_vocabulary_is_read_as_end_of_text(
+    dtype: str, divider: int, store: Path, tmp_path: Path
+) -> None:
+    folder, own = without_index(store, tmp_path / "shards", dtype), open_store(store)
+    for path in folder.rglob("*.npy"):
+        tokens = np.fromfile(path, dtype)
+        tokens[tokens == END] = np.array([-1]).astype(dtype)
+        tokens.tofile(path)
+    message = (
+        rf"below 280, .* found {divider} at position \d+ \(-1 as a signed number, by which some "
+        rf"writers divide documents: --separator {divider} reads it as end-of-text\): .*part-0"
+    )
+    with pytest.raises(DataError, match=message):
+        opened(f"dolma:{folder}", store, tmp_path)
+    config = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=divider)
+    found = open_shards(f"dolma:{folder}", None, config, cache=tmp_path)
+    for name in own.names:
+        assert_same_text(found.train[name], own.train[name])
 
 
 SPLITS_OF = ("training", "eval"), ("train-0", "validation_small")
@@ -332,7 +433,7 @@ TWICE = [
     ("dolma", lambda f: named(f / "a/train/part-0.npy", "labels_mask_part-0.npy"), "no text of th"),
     ("nanotron", lambda f: named(f / "a/train/part-0.ds", "part-0_unshuffled.ds"), "no text of th"),
     ("datasets", lambda f: named(next((f / "a/train/part-0").glob("*.arrow")), "cache-1.arrow"),
-     "no text of their own: 1: cache-1.arrow"),
+     "no text of their own: 1: part-0/cache-1.arrow"),
     ("mds", lambda f: merged(f / "a/train"), "parts of what is read whole: 2: index.json"),
     ("litdata", lambda f: (f / "a/README.md").write_text("x"), "no shards: 1: README.md"),
     ("megatron", lambda f: (f / "a/.ipynb_checkpoints").mkdir(), "3 domains, 12 shards"),
