@@ -16,6 +16,7 @@ import numpy as np
 from bydore_pyro.utils import DataError, content_hash, expecting, listed, unique_keys
 
 FORMAT = "bydore_pyro.mixture/1"
+UNIT = "shares of training tokens"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
 MOST_SHOWN = 20  # domains that are shown one by one
@@ -270,7 +271,7 @@ class Mixture:
         }
         content = {
             "format": FORMAT,
-            "weights_are": "shares of training tokens",
+            "weights_are": UNIT,
             **{column: by_name(column) for column in ("weights", *COLUMNS[:3])},
             **({"branches": dict(self.branches)} if self.branches else {}),
             **({"rest": self.rest} if self.rest is not None else {}),
@@ -315,6 +316,11 @@ class Mixture:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Mixture:
         weights, predicted = content["weights"], content.get("predicted_loss")
+        unit, notes = content.get("weights_are", UNIT), content.get("notes") or []
+        if unit != UNIT:
+            raise ValueError(f"{unit!r:.60} instead of {UNIT!r} as what weights_are")
+        if not isinstance(notes, list):
+            raise ValueError(f"{notes!r:.60} instead of a list of notes")
         if not isinstance(weights, dict):
             raise ValueError(f"{weights!r:.60} instead of names with weights")
         for name, value in weights.items():
@@ -339,7 +345,7 @@ class Mixture:
                 name: _numbers((found["mean"], found["standard_deviation"]))
                 for name, found in predicted.items()
             },
-            notes=tuple(content.get("notes") or ()),
+            notes=tuple(notes),
         )
 
 
