@@ -182,20 +182,8 @@ def _of_regmix(found: Mapping[str, Any]) -> Listed:
     weights = found["train"]
     if isinstance(weights, list):  # Megatron's blends by split
         return _of_list(weights)
-    names = [*weights]
-    if names and all("/" in name and not name.startswith(TRAIN) for name in names):
-        return _of_paths(names, [*weights.values()])
-    cut = []
-    if names and all(len(name) > len(TRAIN) and name.startswith(TRAIN) for name in names):
-        names, cut = [name.removeprefix(TRAIN) for name in names], [TRAIN]
-    short, more = names, list[str]()
-    for prefix in OF_PILE:
-        if short and all(name.startswith(prefix) for name in short):
-            short, more = [name.removeprefix(prefix) for name in short], [*more, prefix]
-    if {*short} <= {*PILE_DOMAINS.values()}:
-        names, cut = short, [*cut, *more]
-    said = f"without {' and '.join(map(repr, cut))}" if cut else ""
-    return Listed(_paired(names, [*weights.values()]), cut=said)
+    names, cut = names_of_prefixes([*weights])
+    return Listed(_paired(names, [*weights.values()]), cut=cut)
 
 
 def _of_doremi(found: Mapping[str, Any]) -> Listed:
@@ -293,6 +281,8 @@ def _paired(names: Sequence[Any], weights: Any) -> dict[str, Any]:
 
 def _of_paths(paths: Sequence[Any], weights: Sequence[Any]) -> Listed:
     names, cut = names_of_paths(paths)
+    if all(NUMBER.fullmatch(path) for path in paths):
+        raise ValueError("numbers in place of paths beside the weights")
     return Listed(_paired(names, weights), cut=cut)
 
 
@@ -307,8 +297,6 @@ def names_of_paths(paths: Sequence[Any]) -> tuple[list[str], str]:
     """
     if not paths or not all(isinstance(path, str) for path in paths):
         raise ValueError("no paths beside the weights")
-    if all(NUMBER.fullmatch(path) for path in paths):
-        raise ValueError("numbers in place of paths beside the weights")
     names = [path.rstrip("/") for path in paths]
     folders = zip(*(name.split("/")[:-1] for name in names), strict=False)
     shared = [own[0] for own in takewhile(lambda own: len({*own}) == 1, folders)]
@@ -318,3 +306,20 @@ def names_of_paths(paths: Sequence[Any]) -> tuple[list[str], str]:
         if all(len(name) > len(end) and name.endswith(end) for name in names):
             names, cut = [name.removesuffix(end) for name in names], [*cut, end]
     return names, f"by their paths without {' and '.join(map(repr, cut))}" if cut else ""
+
+
+def names_of_prefixes(prefixes: Sequence[str]) -> tuple[list[str], str]:
+    """Returns the names of domains that RegMix finds the files of by a prefix, and in words what
+    was cut off: its `train_`, and before the Pile's names what it calls them more."""
+    if prefixes and all("/" in name and not name.startswith(TRAIN) for name in prefixes):
+        return names_of_paths(prefixes)
+    names, cut = [*prefixes], []
+    if names and all(len(name) > len(TRAIN) and name.startswith(TRAIN) for name in names):
+        names, cut = [name.removeprefix(TRAIN) for name in names], [TRAIN]
+    short, more = names, list[str]()
+    for prefix in OF_PILE:
+        if short and all(name.startswith(prefix) for name in short):
+            short, more = [name.removeprefix(prefix) for name in short], [*more, prefix]
+    if {*short} <= {*PILE_DOMAINS.values()}:
+        names, cut = short, [*cut, *more]
+    return names, f"without {' and '.join(map(repr, cut))}" if cut else ""
