@@ -83,12 +83,14 @@ def mixture_from(source: str | Path) -> Mixture:
 
     Returns:
         Weights that sum to 1. Only our own format says of which tokenizer's tokens they are
-        shares; the others' weights come without a `tokenizer`.
+        shares; the others' weights come without a `tokenizer`. Where names do not stand in the file
+        as they are returned, a line of progress says what was cut off.
 
     Raises:
         DataError: One line, with the file and what was found, when it is missing, unreadable, of
             no known kind, or names a domain twice, or when a weight is no number, negative or not
-            finite, or all are zero. Our own format must sum to 1. When there is no such name.
+            finite, or all are zero; when a name looks like no domain, or the numbers are no shares
+            of tokens. Our own format must sum to 1. When there is no such name.
         RunFolderError: When the run is not finished, or see `require_own`.
 
     Warns:
@@ -221,6 +223,8 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         found = _large(text)
     else:
         written = _table(text) or module_weights(text) or blend_of(text)
+        if written is None and path.suffix == ".py":
+            raise ValueError("no Python module that assigns names and numbers to WEIGHTS")
         found = None if written else _parsed(text, path.suffix.lower())
     if isinstance(found, dict) and str(found.get("format")).startswith(FORMAT.split("/")[0]):
         return found

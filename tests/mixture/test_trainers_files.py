@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Iterator
@@ -11,12 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
+from mutations import replaced
 
 from bydore_pyro.mixture.trainers_files import (
     Listed,
     blend_of,
     module_weights,
     names_of_paths,
+    names_of_prefixes,
     places_of_layouts,
     trainers_weights,
 )
@@ -126,6 +127,24 @@ def test_only_what_is_certain_is_cut_from_paths_and_it_is_said(
     assert names_of_paths(paths) == (names, f"by their paths without {cut}" if cut else "")
 
 
+@pytest.mark.parametrize(
+    ("prefixes", "names", "cut"),
+    [
+        (["train_law", "train_web"], ["law", "web"], "without 'train_'"),
+        (["train_law", "web"], ["train_law", "web"], ""),
+        (["train_the_pile_github"], ["github"], "without 'train_' and 'the_pile_'"),
+        (["the_pile_github"], ["github"], "without 'the_pile_'"),
+        (["the_pile_own"], ["the_pile_own"], ""),
+        (["/x/law__", "/x/web__"], ["law__", "web__"], "by their paths without '/x/'"),
+        ([], [], ""),
+    ],
+)
+def test_regmixs_prefixes_are_cut_where_all_have_them(
+    prefixes: list[str], names: list[str], cut: str
+) -> None:
+    assert names_of_prefixes(prefixes) == (names, cut)
+
+
 def test_a_reader_of_paths_says_what_it_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,36 +188,6 @@ def test_numbers_may_have_underscores(tmp_path: Path) -> None:
 
 
 # ---- every value of every layout replaced: a mixture or one line, never a traceback
-
-REPLACEMENTS: tuple[Any, ...] = (
-    None, [], {}, [1], {"a": 1}, [[]], "", "x", "0.5", 0, -1, 0.5, True, math.nan, math.inf, 1e308,
-    10**400, "\ud800", ["a", "b"], [{"a": 1}],
-)  # fmt: skip
-
-
-def replaced(content: Any) -> Iterator[Any]:
-    """Yields copies of a content in which one value, at any depth, is another, or is gone."""
-
-    def places(value: Any, way: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        yield way
-        keys = range(len(value)) if isinstance(value, list) else ()
-        for key in [*value] if isinstance(value, dict) else keys:
-            yield from places(value[key], (*way, key))
-
-    for way in places(content, ()):
-        for new in (*REPLACEMENTS, "gone"):
-            if not way:
-                yield new
-                continue
-            copied = copy.deepcopy(content)
-            inside = copied
-            for key in way[:-1]:
-                inside = inside[key]
-            if new == "gone":
-                del inside[way[-1]]
-            else:
-                inside[way[-1]] = new
-            yield copied
 
 
 def contents() -> Iterator[Any]:
