@@ -160,7 +160,7 @@ def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
         ('{"format": "bydore_pyro.mixture/2", "weights": {"a": 1}}', "'bydore_pyro.mixture/2'"),
         ('{"format": "bydore_pyro.mixture/1", "weights": {"a": 0.5}}', "sum to 1, actual 0.5"),
         (OURS.to_json().replace("training tokens", "documents"), "'shares of documents' instead"),
-        (OURS.to_json().replace('"notes": []', '"notes": "ab"'), "'ab' instead of a list of notes"),
+        (OURS.to_json().replace('"notes": []', '"notes": "ab"'), "'ab' instead of a list as notes"),
         ("# the weights are shares of documents.\na: 1", "shares of documents instead of tokens"),
     ],
 )
