@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import os
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,38 @@ def mutated(content: bytes, rng: random.Random, pieces: Sequence[bytes]) -> byte
             case 6:
                 data[at:at] = rng.choice(pieces)
     return bytes(data)
+
+
+#: What a value in a file is replaced by.
+REPLACEMENTS: tuple[Any, ...] = (
+    None, [], {}, [1], {"a": 1}, [[]], "", "x", "0.5", 0, -1, 0.5, True, math.nan, math.inf, 1e308,
+    10**400, "\ud800", ["a", "b"], [{"a": 1}],
+)  # fmt: skip
+
+
+def replaced(content: Any) -> Iterator[Any]:
+    """Yields copies of a content in which one value, at any depth, is another, or is gone."""
+
+    def places(value: Any, way: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        yield way
+        keys = range(len(value)) if isinstance(value, list) else ()
+        for key in [*value] if isinstance(value, dict) else keys:
+            yield from places(value[key], (*way, key))
+
+    for way in places(content, ()):
+        for new in (*REPLACEMENTS, "gone"):
+            if not way:
+                yield new
+                continue
+            copied = copy.deepcopy(content)
+            inside = copied
+            for key in way[:-1]:
+                inside = inside[key]
+            if new == "gone":
+                del inside[way[-1]]
+            else:
+                inside[way[-1]] = new
+            yield copied
 
 
 #: What can happen to a file.

@@ -11,6 +11,7 @@ from .index import FORMAT as FORMAT
 from .index import SPLITS as SPLITS
 from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
+from .lengths import UNITS as UNITS
 from .names import check_name as check_name
 from .names import domain_of as domain_of
 from .names import side_of as side_of

@@ -21,6 +21,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +37,7 @@ from bydore_pyro.data.documents import (
     split_of_file,
 )
 from bydore_pyro.data.index import SPLITS
+from bydore_pyro.data.lengths import Lengths
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
 from bydore_pyro.data.store import END, nothing_counted, stored_as
@@ -73,6 +76,7 @@ class Build:
     Attributes:
         counts: By domain, as the index of the store holds them.
         sizes: Of the domains in all, as far as their files were read.
+        lengths: Of the rows and files that were read.
         nameless: How many rows were skipped before their domain was known.
         source: Number of the next source; with `row`, the last row of it that was read.
     """
@@ -88,7 +92,7 @@ class Build:
         self.vocabulary = vocabulary_of(load_encoder(folder / "tokenizer")[0])
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
         self.counts: dict[str, dict[str, Any]] = {}
-        self.sizes = Sizes()
+        self.sizes, self.lengths = Sizes(), Lengths()
         self.source = self.row = self.nameless = 0
         # Bytes read, ahead of what is written; with no domain, all of a side.
         self._taken: Counter[tuple[str | None, Split]] = Counter()
@@ -114,8 +118,9 @@ class Build:
     def _resume(self) -> None:
         found = self._database.execute("SELECT content FROM record").fetchone()
         if found:
-            self.source, self.row, self.nameless, self.counts, last, sizes = json.loads(found[0])
-            self.sizes = Sizes(sizes)
+            record = json.loads(found[0])
+            self.source, self.row, self.nameless, self.counts, last, sizes, *lengths = record
+            self.sizes, self.lengths = Sizes(sizes), Lengths(*lengths)
             self._last = {(name, split): (source, row) for name, split, source, row in last}
         for split in SPLITS:
             (self.folder / split).mkdir(exist_ok=True)
@@ -144,7 +149,7 @@ class Build:
                 source, start = self.sources[number], self.row
                 taken, reached, first = self._all_taken, 0, 0
                 done = start  # every document up to this row has been taken
-                for document in self._documents(source):
+                for document in self._documents(number):
                     first = first or document.row
                     if document.split == "train":  # of the other side there may be more to come
                         reached = document.reached or source.reached(document.row - first + 1)
@@ -190,10 +195,12 @@ class Build:
         for path in moved:  # not before: who is killed here goes on from the record
             path.unlink()
 
-    def _documents(self, source: SourceFile) -> Iterator[Document]:
+    def _documents(self, number: int) -> Iterator[Document]:
         """Yields a source's documents; one that changes meanwhile is refused, not trusted."""
+        source = self.sources[number]
+        read = replace(source, read=partial(self.lengths.counted, number, source), part=None)
         try:
-            yield from documents_of(source, self.corpus, self._taken, self.cap)
+            yield from documents_of(read, self.corpus, self._taken, self.cap)
         except (DataError, OSError):
             with suppress(OSError):
                 list_anew([source.path])
@@ -297,7 +304,8 @@ class Build:
             with self._touched.pop().open("rb") as file:
                 os.fsync(file.fileno())
         last = [[*place, *witness] for place, witness in self._last.items()]
-        record = [source, row, self.nameless, self.counts, last, self.sizes.state()]
+        record = [source, row, self.nameless, self.counts, last]
+        record += [self.sizes.state(), self.lengths.state()]
         self._database.execute("DELETE FROM record")
         self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))
         self._database.execute("COMMIT")

@@ -21,6 +21,7 @@ from typing import Any
 from bydore_pyro.data.build import RECORD, Build
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, sha256_of
+from bydore_pyro.data.lengths import UNITS, units_of
 from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.rows import RowConfig
@@ -138,6 +139,7 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         if size := build.sizes.of(name, group, listed.get(group, 0)):
             counts["train"]["in_all"] = size
     domains = dict(sorted(build.counts.items()))
+    units = units_of(plan.sources, build.lengths.counts, listed=plan.data != "environment")
     small = _leave_out(partial, plan, domains)
     for name, counts in domains.items():
         for split in SPLITS:
@@ -155,6 +157,7 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         "dtype": build.dtype.str,
         "domains": domains,
         "left_out_as_too_small": small,
+        UNITS: {name: units[name] for name in domains if name in units},
         **plan.options,
     }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.kinds import is_row_file
+from bydore_pyro.data.lengths import UNITS
 from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows
 from bydore_pyro.data.store import END, SIDES, Text, TokenStore, check_needed, nothing_counted
@@ -37,7 +38,13 @@ def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
     joined: dict[str, Any] = {
         side: dict(sorted((getattr(store, side) | getattr(added, side)).items())) for side in SIDES
     }
-    index = {**store.index, "domains": domains, "sha256": sha256}
+    units = {
+        name: unit
+        for one in (store, added)
+        for name, unit in one.index.get(UNITS, {}).items()
+        if (name in added.index["domains"]) == (one is added)
+    }
+    index = {**store.index, "domains": domains, "sha256": sha256, UNITS: units}
     return dataclasses.replace(store, index=index, **joined)
 
 

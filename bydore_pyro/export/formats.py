@@ -297,7 +297,10 @@ def regmix_keys(shares: Sequence[Share]) -> list[str]:
 def _for_doremi(shares: Sequence[Share], samples: Samples) -> str:
     """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain."""
     weights = {share.name: share.weight for share in sorted(shares, key=lambda s: s.name)}
-    return _json({"train_domain_weights": weights, "eval_domain_weights": weights})
+    content: dict[str, Any] = {"train_domain_weights": weights, "eval_domain_weights": weights}
+    if UNITS[samples] != "tokens":  # else it is the authors' own file
+        content["weights_are"] = f"shares of {UNITS[samples]}"
+    return _json(content)
 
 
 def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:

@@ -13,11 +13,11 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import Tokens, TokenStore, load_encoder, tokenizer_sha256
+from bydore_pyro.data import UNITS, Tokens, TokenStore, load_encoder, tokenizer_sha256
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError
 
@@ -46,23 +46,57 @@ def rounded(weights: Mapping[str, float], digits: int) -> dict[str, float]:
     return {name: int(count) / units for name, count in zip(weights, given, strict=True)}
 
 
-def tokens_per_document(index: Mapping[str, Any], names: Collection[str]) -> dict[str, float]:
-    """Returns the mean tokens of domains' training documents, end-of-text token included.
+class Length(NamedTuple):
+    """How long a user's own rows or files of a domain are.
+
+    Attributes:
+        tokens: Of one of them, on average, the end-of-text token included.
+        number: How many of them were counted.
+        kind: "rows" or "files".
+    """
+
+    tokens: float
+    number: int
+    kind: str
+
+
+def tokens_per_document(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Length]:
+    """Returns how long a user's own rows or files are, by domain.
+
+    A store cuts and drops text, so its documents are not the user's. With ``n`` rows or files of
+    ``B`` bytes in all, as they were before, and ``T / b`` tokens per byte of the training text, the
+    mean is ``T B / (b n)``.
 
     Args:
         index: A token store's index, or a run's manifest.
         names: Of the domains.
 
     Raises:
-        DataError: When a domain is not there or has no training documents.
+        DataError: When a domain is not there or has no training text, or when its rows or files
+            were not counted: those of shards, of a domain with rows and text files, and of stores
+            and runs of earlier versions.
     """
     found = {}
     for name in names:
         try:
-            counts = index["domains"][name]["train"]
-            found[name] = counts["tokens"] / counts["documents"]
-        except (KeyError, TypeError, ZeroDivisionError):
-            raise DataError(f"Expected training documents of '{name}', found none") from None
+            train = index["domains"][name]["train"]
+            rate = train["tokens"] / train["bytes"] if train["tokens"] else 0.0
+            if not rate:
+                raise DataError(f"Expected training text of '{name}', found none")
+            unit = index.get(UNITS, {})[name]
+            length = Length(rate * unit["bytes"] / unit["count"], unit["count"], unit["of"])
+            if not (0 < length.tokens < math.inf and isinstance(length.kind, str)):
+                raise ValueError
+        except DataError:
+            raise
+        except (KeyError, TypeError, ZeroDivisionError, ValueError):
+            raise DataError(
+                f"Expected the number of rows or files that '{name}' has, found none, so that "
+                "shares of documents are unknown: shards have no such number, nor have domains of "
+                "both rows and text files, nor stores and runs of earlier versions (bydore prepare "
+                "counts, then --data STORE); --samples sequences needs none"
+            ) from None
+        found[name] = length
     return found
 
 
@@ -139,7 +173,9 @@ def converted(
         folder: The other tokenizer.
 
     Returns:
-        The mixture for that tokenizer, without the uncertainty, which was that of other shares.
+        The mixture for that tokenizer, with nothing else that is said of shares or losses: the
+        uncertainty, the sums, the prior and the predicted losses are of the old tokens. The notes
+        stay, since they are about the text and the search.
     """
     scaled = [
         weight * measured[name][1] / measured[name][0] if weight > 0 else 0.0
@@ -152,5 +188,9 @@ def converted(
         standard_deviation=None,
         hdi=None,
         free_weights=None,
+        branches={},
+        rest=None,
+        prior=None,
+        predicted_loss=None,
         tokenizer=tokenizer_sha256(folder),
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha256
+from bydore_pyro.data import UNITS, TokenStore, load_encoder, open_store, tokenizer_sha256
 from bydore_pyro.export.formats import (
     FORMATS,
     ExportConfig,
@@ -18,17 +18,26 @@ from bydore_pyro.export.formats import (
     regmix_keys,
 )
 from bydore_pyro.export.shares import (
+    Length,
     converted,
     document_shares,
     rounded,
     tokens_per_byte,
     tokens_per_document,
 )
-from bydore_pyro.mixture import MOST_SHOWN, Mixture, mixture_from
+from bydore_pyro.mixture import (
+    MOST_SHOWN,
+    Mixture,
+    mixture_from,
+    names_of_paths,
+    names_of_prefixes,
+)
 from bydore_pyro.utils import DataError, RunFolderError, expecting, listed, read_json
 
 DIGITS = 6  # of the weights
+DIGITS_OF_DOCUMENTS = 9  # a domain of long ones may have a tiny share of them
 FEW = 10  # names in a note
+PATHS_ALONE = ("megatron", "nemo", "nanotron")  # whose files have no names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +105,8 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
         return None
     with expecting(f"Expected a run's manifest, found {path}:", as_error=RunFolderError):
         content = read_json(path)
-        return {key: content[key] for key in ("domains", "tokenizer_sha256")}
+        needed = {key: content[key] for key in ("domains", "tokenizer_sha256")}
+        return {**needed, UNITS: content.get(UNITS, {})}
 
 
 def _carried(
@@ -141,14 +151,14 @@ def _carried(
 
 
 def export(
-    mixture: Mixture, config: ExportConfig, lengths: Mapping[str, float] | None = None
+    mixture: Mixture, config: ExportConfig, lengths: Mapping[str, Length] | None = None
 ) -> Exported:
     """Writes a mixture in a trainer's format.
 
     Args:
         mixture: Shares of tokens.
         config: Which format, and how.
-        lengths: Mean tokens per document by domain, where the shares are of documents.
+        lengths: Of the documents that the trainer draws, by domain, where the shares are of those.
 
     Raises:
         DataError: When the format needs a prefix or tokens per document and there are none, or a
@@ -166,13 +176,15 @@ def export(
     if form.paths == "unused" and (config.prefix or config.paths) is not None:
         warnings.warn(f"prefix has no effect in {config.to}, which has no paths", stacklevel=2)
     weights, notes = _wanted(mixture.as_dict(), config, lengths)
-    shares = rounded(weights, DIGITS)
-    notes += _notes_on_small(weights, shares, config)
+    digits = DIGITS_OF_DOCUMENTS if config.drawn == "documents" else DIGITS
+    shares = rounded(weights, digits)
+    notes += _notes_on_small(weights, shares, config, digits)
     kept = {name: share for name, share in shares.items() if share > 0 or form.keeps_zeros}
     places = config.places(kept)
     listed = [Share(name=name, weight=w, paths=places[name]) for name, w in kept.items()]
     if config.to == "regmix" and config.paths is None:  # files of those without weight lie there
         regmix_keys([Share(name=name, weight=0, paths=(config.path(name),)) for name in shares])
+    notes += _note_on_names(listed, config.to)
     text = form.write(listed, config.drawn)
     if config.from_step is not None:
         text = as_stage(config.to, text, config.from_step)
@@ -180,7 +192,7 @@ def export(
 
 
 def _wanted(
-    weights: dict[str, float], config: ExportConfig, lengths: Mapping[str, float] | None
+    weights: dict[str, float], config: ExportConfig, lengths: Mapping[str, Length] | None
 ) -> tuple[dict[str, float], list[str]]:
     """Returns shares of what the trainer draws, and the notes on that."""
     others = [] if config.samples else FORMATS[config.to].draws[1:]
@@ -193,16 +205,19 @@ def _wanted(
             f"Expected tokens per document, because {config.to} draws documents, found none: give "
             "--data STORE, or --samples sequences if yours are packed to one length"
         )
-    known = listed([f"{name} {lengths[name]:.1f}" for name in weights if weights[name] > 0])
-    about = (
-        f"Per document: {config.to} draws whole documents, so shares of tokens were divided by the "
-        f"mean tokens of a document ({known})."
+    known = {name: lengths[name] for name, weight in weights.items() if weight > 0}
+    means = listed(
+        [f"{n} {of.tokens:.1f}, of {of.number:,} {of.kind}" for n, of in known.items()], FEW
     )
-    return document_shares(weights, lengths), [about, *notes]
+    about = (
+        f"Per document: {config.to} draws whole rows or files, so shares of tokens were divided by "
+        f"the mean tokens of yours ({means})."
+    )
+    return document_shares(weights, {n: of.tokens for n, of in known.items()}), [about, *notes]
 
 
 def _notes_on_small(
-    weights: Mapping[str, float], shares: Mapping[str, float], config: ExportConfig
+    weights: Mapping[str, float], shares: Mapping[str, float], config: ExportConfig, digits: int
 ) -> list[str]:
     """Returns what happens to domains without weight, or with very little of it, by name."""
     form = FORMATS[config.to]
@@ -217,11 +232,27 @@ def _notes_on_small(
     least = f"smallest weight that gets one: {1 / (block or 1):.2g}"
     reasons = {
         f"{verb}, having no weight": none,
-        f"{verb}, rounded to 0 in units of {10.0**-DIGITS:.{DIGITS}f}": tiny,
+        f"{verb}, rounded to 0 in units of {10.0**-digits:.{digits}f}": tiny,
         f"Below {form.smallest:.2g}, {form.caution}": small,
         f"Never sampled, where {block} samples are shared out at once ({least})": never,
     }
     return [f"{reason}: {_counted(names)}." for reason, names in reasons.items() if names]
+
+
+def _note_on_names(shares: Sequence[Share], to: str) -> list[str]:
+    """Returns what domains are called by a reader of a file that holds their paths alone, where
+    that is not their names."""
+    paths, names = [share.path for share in shares], [share.name for share in shares]
+    if to == "regmix":
+        read, _ = names_of_prefixes(regmix_keys(shares))
+    elif to in PATHS_ALONE:
+        read, _ = names_of_paths(paths)
+    else:
+        return []
+    changed = [f"'{b}' for '{a}'" for a, b in zip(names, read, strict=True) if a != b]
+    if not changed:
+        return []
+    return [f"The file has paths, no names: bydore reads it back with {listed(changed, 3)}."]
 
 
 def _counted(names: list[str]) -> str:

@@ -9,6 +9,8 @@ from .published import PILE_COLUMN as PILE_COLUMN
 from .published import PILE_DOMAINS as PILE_DOMAINS
 from .repetition import REPETITION_CONSTANT as REPETITION_CONSTANT
 from .repetition import effective_shares as effective_shares
+from .trainers_files import names_of_paths as names_of_paths
+from .trainers_files import names_of_prefixes as names_of_prefixes
 from .tree import Row as Row
 from .tree import interval_of as interval_of
 from .tree import shown_rows as shown_rows

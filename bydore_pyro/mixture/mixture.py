@@ -16,6 +16,7 @@ import numpy as np
 from bydore_pyro.utils import DataError, content_hash, expecting, listed, unique_keys
 
 FORMAT = "bydore_pyro.mixture/1"
+UNIT = "shares of training tokens"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
 MOST_SHOWN = 20  # domains that are shown one by one
@@ -140,8 +141,9 @@ class Mixture:
         for path, (low, high) in sums.items():
             if not 0 <= low <= high <= 1:
                 raise ValueError(f"Expected low <= high in [0, 1] below '{path}', actual {low}")
-        for value in (self.tokenizer, self.data_sha256, *self.notes):
-            if value is not None and not isinstance(value, str):
+        hashes = [one for one in (self.tokenizer, self.data_sha256) if one is not None]
+        for value in (*hashes, *self.notes):
+            if not isinstance(value, str):
                 raise ValueError(f"Expected hashes and notes as text, actual {value!r}")
         for name, (mean, deviation) in (self.predicted_loss or {}).items():
             if not (math.isfinite(mean) and (deviation is None or 0 <= deviation < math.inf)):
@@ -270,7 +272,7 @@ class Mixture:
         }
         content = {
             "format": FORMAT,
-            "weights_are": "shares of training tokens",
+            "weights_are": UNIT,
             **{column: by_name(column) for column in ("weights", *COLUMNS[:3])},
             **({"branches": dict(self.branches)} if self.branches else {}),
             **({"rest": self.rest} if self.rest is not None else {}),
@@ -314,38 +316,66 @@ class Mixture:
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Mixture:
-        weights, predicted = content["weights"], content.get("predicted_loss")
-        if not isinstance(weights, dict):
-            raise ValueError(f"{weights!r:.60} instead of names with weights")
-        for name, value in weights.items():
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise ValueError(f"{value!r:.60} instead of a number as the weight of '{name}'")
+        unit, notes = content.get("weights_are", UNIT), content.get("notes") or []
+        if unit != UNIT:
+            raise ValueError(f"weights_are {unit!r:.60} instead of {UNIT!r}")
+        if not isinstance(notes, list):
+            raise ValueError(f"{notes!r:.60} instead of a list as notes")
+        if content.get("weights") is None:
+            raise ValueError("no weights")
+        weights = {n: _number(v, n) for n, v in _mapping(content, "weights").items()}
 
         def column(key: str) -> tuple[Any, ...] | None:
-            values = content.get(key)
-            return None if values is None else tuple(_numbers(values[name]) for name in weights)
+            if content.get(key) is None:
+                return None
+            values, read = _mapping(content, key), _pair if key == "hdi" else _number
+            if missing := [name for name in weights if name not in values]:
+                raise ValueError(f"no {key} of '{missing[0]:.60}'")
+            return tuple(read(values[name], f"{key} of {name}") for name in weights)
 
+        def predicted(of: str, loss: Any) -> tuple[float, float | None]:
+            if not isinstance(loss, dict) or not {"mean", "standard_deviation"} <= loss.keys():
+                raise ValueError(
+                    f"{loss!r:.60} instead of mean and standard_deviation of '{of:.60}'"
+                )
+            mean, deviation = loss["mean"], loss["standard_deviation"]
+            return _number(mean, of), None if deviation is None else _number(deviation, of)
+
+        rest, losses = content.get("rest"), _mapping(content, "predicted_loss")
         return cls(
             names=tuple(weights),
-            weights=tuple(map(float, weights.values())),
+            weights=tuple(weights.values()),
             **{key: column(key) for key in COLUMNS},
-            branches={path: _numbers(ends) for path, ends in content.get("branches", {}).items()},
-            rest=_numbers(content.get("rest")),
-            hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
+            branches={n: _pair(ends, n) for n, ends in _mapping(content, "branches").items()},
+            rest=None if rest is None else _pair(rest, "rest"),
+            hdi_probability=_number(
+                content.get("hdi_probability", HDI_PROBABILITY), "hdi_probability"
+            ),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),
-            predicted_loss=predicted
-            and {
-                name: _numbers((found["mean"], found["standard_deviation"]))
-                for name, found in predicted.items()
-            },
-            notes=tuple(content.get("notes") or ()),
+            predicted_loss={of: predicted(of, loss) for of, loss in losses.items()} or None,
+            notes=tuple(notes),
         )
 
 
-def _numbers(value: Any) -> Any:
-    """Returns a number, a pair of numbers, or what is missing of one."""
-    if isinstance(value, list | tuple):
-        first, second = value
-        return _numbers(first), _numbers(second)
-    return None if value is None else float(value)
+def _mapping(content: dict[str, Any], key: str) -> dict[str, Any]:
+    """Returns values by name; nothing where there are none."""
+    found = content.get(key)
+    if found is not None and not isinstance(found, dict):
+        raise ValueError(f"{found!r:.60} instead of names with numbers as {key}")
+    return found or {}
+
+
+def _number(value: Any, what: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.60} instead of a number as '{what:.60}'")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"a number that is too large as '{what:.60}'") from None
+
+
+def _pair(value: Any, what: str) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"{value!r:.60} instead of two numbers as '{what:.60}'")
+    return _number(value[0], what), _number(value[1], what)

@@ -3,11 +3,12 @@
 | content | weights |
 |---|---|
 | JSON with our `format` | `Mixture.from_json`, with its uncertainty and its hashes |
-| YAML or JSON with a mapping `train` | RegMix; `train_the_pile_arxiv` becomes `arxiv` |
-| JSON with `train_domain_weights` | DoReMi, whose `Pile-CC` becomes `pile_cc` |
-| JSON or YAML of names and numbers | as they are |
-| CSV with the columns `domain` and `weight` | as they are; other columns are passed over |
 | a trainer's own file | see `bydore_pyro.mixture.trainers_files` |
+| JSON, YAML or TOML of names and numbers | as they are |
+| a table with `domain` and `weight` between commas, tabs or semicolons | as they are, of these |
+
+Names and numbers alone say neither that every name is a domain nor what the numbers are of: where
+they do not sum to 1, what looks otherwise is refused (`_require_shares`).
 
 No file can run code: YAML is read as text, without tags.
 """
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 import reprlib
+import tomllib
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,20 +29,25 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
-from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
+from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.mixture.trainers_files import (
+    EXAMPLE,
+    NUMBER,
+    Listed,
     blend_of,
     module_weights,
-    names_of_paths,
+    places_of_layouts,
     trainers_weights,
 )
 from bydore_pyro.utils import (
     DataError,
     RunFolderError,
     expecting,
+    listed,
     one_line,
     read_json,
     resume_command,
+    tell,
     unique_keys,
     yaml_or_json,
 )
@@ -47,10 +55,22 @@ from bydore_pyro.utils import (
 PUBLISHED = "published:"
 ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
-# RegMix's prefixes, outermost first; each goes when all names have it.
-PREFIXES = ("train_", "the_pile_", "unzip_")
-# YAML 1.1 misses 5e-06.
-NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+LARGEST_JSON = 2**28  # which is read at once, and which we write ourselves
+OF_DOCUMENTS = "shares of documents"  # what `bydore export` says in a file of such
+DELIMITERS = ",\t;"  # of a table
+# What stands beside weights and is no domain, in small letters, words joined by "_".
+SETTINGS = {
+    "alpha", "batch_size", "block_size", "budget", "epochs", "global_batch_size", "grand_total",
+    "learning_rate", "lr", "max_epochs", "max_repetition", "max_seq_len", "max_seq_length",
+    "max_steps", "max_tokens", "mixture_block_size", "num_epochs", "num_samples", "num_steps",
+    "num_tokens", "overall", "random_seed", "repetition_factor", "seed", "seq_len", "seq_length",
+    "sequence_length", "step", "steps", "sum", "tau", "temperature", "total", "total_devices",
+    "total_steps", "total_tokens", "totals", "train_steps", "version", "weight_decay",
+}  # fmt: skip
+ROUNDED = 0.005  # how far rounded weights may sum from 1
+MOST_ROUNDED = 1.05  # what shares rounded without care may sum to
+COUNTED = 10  # a number from which on it may be a sum of others that are counted
+SHOWN = 4  # names in a message
 
 
 def mixture_from(source: str | Path) -> Mixture:
@@ -63,12 +83,14 @@ def mixture_from(source: str | Path) -> Mixture:
 
     Returns:
         Weights that sum to 1. Only our own format says of which tokenizer's tokens they are
-        shares; the others' weights come without a `tokenizer`.
+        shares; the others' weights come without a `tokenizer`. Where names do not stand in the file
+        as they are returned, a line of progress says what was cut off.
 
     Raises:
         DataError: One line, with the file and what was found, when it is missing, unreadable, of
             no known kind, or names a domain twice, or when a weight is no number, negative or not
-            finite, or all are zero. Our own format must sum to 1. When there is no such name.
+            finite, or all are zero; when a name looks like no domain, or the numbers are no shares
+            of tokens. Our own format must sum to 1. When there is no such name.
         RunFolderError: When the run is not finished, or see `require_own`.
 
     Warns:
@@ -88,8 +110,12 @@ def mixture_from(source: str | Path) -> Mixture:
         return mixture
     with expecting(f"Expected a mixture file, found {path}:", OSError, ValueError):
         found = _content(path)
-        if not _is_ours(found):
-            return normalised(_weights(found), str(path))
+        if isinstance(found, Listed):
+            mixture = normalised(found.weights, str(path), declared=found.declared)
+            if found.cut:
+                names = listed([f"{name!r:.60}" for name in mixture.names], SHOWN)
+                tell(f"{path}: domains are called {found.cut}: {names}")
+            return mixture
     return Mixture.from_content(found, path)
 
 
@@ -104,28 +130,31 @@ def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
         DataError: As `mixture_from`, and where they are weights of our own format.
     """
     with expecting(f"Expected numbers of domains in {path}, found:", OSError, ValueError):
-        found = _content(path)
-        found = found.get(key, found) if key else found
-        if not found or _is_ours(found):
+        found = _content(path, key)
+        if not isinstance(found, Listed) or not found.weights:
             raise ValueError("a mixture, or nothing")
-        return {name: _number(name, value) for name, value in _weights(found).items()}
+        return {name: _number(name, value) for name, value in found.weights.items()}
 
 
-def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
+def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False) -> Mixture:
     """Returns weights as a mixture, normalised.
 
     Args:
         weights: By domain; numbers, or text that is one.
         place: Where they come from, for the warning.
+        declared: Whether it is said where they come from that they are weights of domains, relative
+            to each other.
 
     Raises:
-        ValueError: What was found that cannot be weights.
+        ValueError: What was found that cannot be weights; or, where nothing is declared and they do
+            not sum to 1, what looks like no domain or no share.
 
     Warns:
         UserWarning: When they did not sum to 1.
     """
     if not weights or "" in weights:
         raise ValueError("no domain, or one without a name")
+    _require_numbers(weights)
     numbers = {name: _number(name, weight) for name, weight in weights.items()}
     try:
         total = math.fsum(numbers.values())
@@ -134,6 +163,8 @@ def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
     if not 0 < total < math.inf:
         raise ValueError(f"weights that sum to {total}")
     if abs(total - 1) > TOLERANCE:
+        if not declared:
+            _require_shares(numbers, total)
         warnings.warn(
             f"{place}: the weights sum to {total:.6g}; they were normalised", stacklevel=3
         )
@@ -180,67 +211,169 @@ def require_own(mixture: Mixture, folder: Path) -> None:
         )
 
 
-def _content(path: Path) -> dict[str, Any]:
-    """Returns what a file of names with weights holds, whatever it is written in."""
+def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
+    """Returns what a file lists by name, whatever it is written in; of our own format all of it.
+
+    With a `key` that the file has, what stands there.
+    """
     with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
+        content = file.read(LARGEST_JSON + 1)
+    text, written = content.decode("utf-8-sig"), None
     if len(content) > LARGEST:
-        raise ValueError(f"more than {LARGEST // 2**20} MB")
-    text = content.decode("utf-8-sig")
-    found: Any = _table(text)
-    if found is None:
-        found = module_weights(text) or blend_of(text) or yaml_or_json(text, words=True)
-        try:
-            found = trainers_weights(found)
-        except (LookupError, TypeError) as error:
-            raise ValueError(f"a trainer's file that is not whole ({error})") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{reprlib.repr(found)} instead of names with weights")
-    return found
+        found = _large(text)
+    else:
+        written = _table(text) or module_weights(text) or blend_of(text)
+        if written is None and path.suffix == ".py":
+            raise ValueError("no Python module that assigns names and numbers to WEIGHTS")
+        found = None if written else _parsed(text, path.suffix.lower())
+    if isinstance(found, dict) and str(found.get("format")).startswith(FORMAT.split("/")[0]):
+        return found
+    if OF_DOCUMENTS in text:
+        raise ValueError(
+            f"{OF_DOCUMENTS} instead of tokens: bydore export --samples sequences writes such"
+        )
+    if key is not None and isinstance(found, dict) and isinstance(found.get(key), dict):
+        return Listed(found[key])
+    written = written or trainers_weights(found)
+    if written is not None:
+        return written
+    if isinstance(found, dict):
+        return Listed(found, declared=False)
+    wrong = f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}"
+    raise ValueError(_columns(text) or wrong)
 
 
-def _is_ours(found: Mapping[str, Any]) -> bool:
-    return str(found.get("format")).startswith(FORMAT.split("/")[0])
-
-
-def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the weights in a file's content, by name."""
-    weights: Any = found.get("train_domain_weights", found)
-    if weights is not found and isinstance(weights, dict):  # names of the Pile's public copies
-        weights = {PILE_DOMAINS.get(name, name): weight for name, weight in weights.items()}
-    if isinstance(found.get("train"), dict):
-        weights = found["train"]
-        paths = weights and all("/" in n and not n.startswith(PREFIXES[0]) for n in weights)
-        for prefix in PREFIXES:
-            if all(name.startswith(prefix) for name in weights):
-                weights = {name.removeprefix(prefix): w for name, w in weights.items()}
-        if paths:
-            weights = dict(zip(names_of_paths([*weights]), weights.values(), strict=True))
-    if not isinstance(weights, dict):
-        raise ValueError(f"{reprlib.repr(weights)} instead of names with weights")
-    return weights
-
-
-def _table(text: str) -> dict[str, str] | None:
-    """Returns the weights of a CSV table as text, or None when there is no such header."""
+def _large(text: str) -> Any:
+    """Returns what a file holds that is larger than others' weights are: JSON alone is read."""
+    if len(text) > LARGEST_JSON:
+        raise ValueError(f"more than {LARGEST_JSON // 2**20} MB")
     try:
-        rows = list(csv.reader(io.StringIO(text, newline="")))
-    except csv.Error:
-        return None
-    rows = [found for row in rows if any(found := [cell.strip() for cell in row])]
-    header = [cell.lower() for cell in rows[0]] if rows else []
-    if not {"domain", "weight"} <= {*header}:
-        return None
-    if len({*header}) < len(header) or any(len(row) != len(header) for row in rows):
-        raise ValueError("a column twice, or rows of other lengths than the header")
-    domain, weight = header.index("domain"), header.index("weight")
-    return unique_keys([(row[domain], row[weight]) for row in rows[1:]])
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError(f"more than {LARGEST // 2**20} MB, and no JSON") from None
+
+
+def _parsed(text: str, ending: str) -> Any:
+    """Returns what JSON, YAML or TOML holds; YAML's numbers as text.
+
+    Raises:
+        ValueError: When it is none of them; it says what is wrong with it as the one that the
+            file's ending names, else as YAML.
+    """
+    found: Any = None
+    wrong: dict[str, Exception] = {}
+    try:
+        found = yaml_or_json(text, words=True)
+    except DataError:
+        raise
+    except ValueError as error:
+        wrong["YAML"] = error
+    if isinstance(found, dict | list):
+        return found
+    try:
+        return tomllib.loads(text) or found
+    except (ValueError, RecursionError) as error:
+        wrong["TOML"] = error
+    if "YAML" not in wrong:  # it holds words
+        return found
+    if ending == ".json":
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError) as error:
+            wrong["JSON"] = error
+    tried = ending[1:].upper() if ending[1:].upper() in wrong else "YAML"
+    broken = f"what cannot be read as {tried} ({one_line(wrong[tried])})"
+    raise ValueError(_columns(text) or broken)
+
+
+def _table(text: str) -> Listed | None:
+    """Returns the weights of a table as text, or None when there is no such header."""
+    for delimiter in DELIMITERS:
+        try:
+            rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        except csv.Error:
+            continue
+        rows = [found for row in rows if any(found := [cell.strip() for cell in row])]
+        header = [cell.lower() for cell in rows[0]] if rows else []
+        if not {"domain", "weight"} <= {*header}:
+            continue
+        if len({*header}) < len(header) or any(len(row) != len(header) for row in rows):
+            raise ValueError("a column twice, or rows of other lengths than the header")
+        domain, weight = header.index("domain"), header.index("weight")
+        pairs = [(row[domain], row[weight]) for row in rows[1:]]
+        return Listed(unique_keys(pairs), declared=False)
+    return None
+
+
+def _columns(text: str) -> str:
+    """Says which columns a table has that lacks ours; nothing where a text looks like no table."""
+    first, second, *_ = [*text.strip().splitlines(), "", ""]
+    for delimiter in (*DELIMITERS, "|"):
+        cells = [cell.strip() for cell in first.strip("| ").split(delimiter)]
+        if len(cells) < 2 or second.strip("| ").count(delimiter) < len(cells) - 1:
+            continue
+        if delimiter == "|":
+            return "a table between '|' instead of commas, tabs or semicolons"
+        named = listed([f"{cell!r:.40}" for cell in cells], SHOWN)
+        return f"a table with the columns {named} instead of 'domain' and 'weight'"
+    return ""
+
+
+def _require_numbers(weights: Mapping[str, Any]) -> None:
+    """Refuses what has no numbers: parts that hold more than a number, or what is none."""
+    parts = [name for name, weight in weights.items() if isinstance(weight, dict | list)]
+    if parts:
+        named = listed([f"{name!r:.60}" for name in parts], SHOWN)
+        inside = [f"'{place}'" for place in places_of_layouts(weights)]
+        one = "one of " if len(inside) > 1 else ""
+        hint = f"write {one}{listed(inside, SHOWN)} into a file of its own" if inside else EXAMPLE
+        raise ValueError(f"{named} with more than a number inside: {hint}")
+    others = [name for name, weight in weights.items() if not _is_number(weight)]
+    if others:
+        more = f", and none for {len(others) - 1} more" if len(others) > 1 else ""
+        value = reprlib.repr(weights[others[0]])
+        raise ValueError(
+            f"{value} instead of a number as the weight of {others[0]!r:.60}{more}: {EXAMPLE}"
+        )
+
+
+def _require_shares(numbers: Mapping[str, float], total: float) -> None:
+    """Refuses numbers that do not sum to 1 where not all may be of domains, or none a share.
+
+    A name of a setting or a sum is none of a domain, and neither is one of 1 or more beside others
+    that sum to 1, or the last where it is the sum of all others. Numbers of at most 1 that sum to
+    more are fractions of sources.
+    """
+    values = [*numbers.values()]
+    others = {name: value for name, value in numbers.items() if value < 1}
+    odd = [name for name in numbers if re.sub(r"[\s-]", "_", name.strip().lower()) in SETTINGS]
+    if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
+        odd = [name for name in numbers if name not in others]
+    is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
+    if not odd and is_sum and values[-1] >= COUNTED and not math.isclose(total, 100):
+        odd = [*numbers][-1:]
+    if odd:
+        shown = listed([f"{name!r:.60} ({numbers[name]:g})" for name in odd], SHOWN)
+        raise ValueError(
+            f"weights that sum to {total:.6g}, among them {shown}, which looks like no domain: "
+            "leave it out; if it is one, write weights that sum to 1"
+        )
+    if total > MOST_ROUNDED and max(values) <= 1 and any(0 < value < 1 for value in values):
+        raise ValueError(
+            f"numbers of at most 1 that sum to {total:.6g}: fractions of sources are no shares of "
+            "the tokens; if they are relative weights, write them so that they sum to 1"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _number(name: str, value: Any) -> float:
     """Returns a weight as a number; a text that is one is taken for it."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number and not (isinstance(value, str) and NUMBER.fullmatch(value)):
+    if not _is_number(value):
         raise ValueError(f"{reprlib.repr(value)} instead of a number as the weight of {name!r:.60}")
     try:
         number = float(value)

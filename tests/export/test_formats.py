@@ -22,6 +22,7 @@ from bydore_pyro.export.formats import (
     levanter_block,
     regmix_keys,
 )
+from bydore_pyro.export.shares import Length
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import mixture_from
@@ -261,7 +262,9 @@ def test_random_mixtures_sum_to_one(to: str) -> None:
         names = tuple(f"d{i:02}" for i in range(30))
         mixture = Mixture(names=names, weights=tuple(weights / weights.sum()))
         found = export(
-            mixture, config_of(to, samples=FORMATS[to].draws[-1]), dict.fromkeys(names, 7.0)
+            mixture,
+            config_of(to, samples=FORMATS[to].draws[-1]),
+            dict.fromkeys(names, Length(7.0, 9, "rows")),
         )
         assert sum(found.shares.values()) == pytest.approx(1, abs=1e-14)
         kept = [n for n in names if n in found.shares]
@@ -349,11 +352,83 @@ def test_a_domain_may_have_several_paths(tmp_path: Path) -> None:
         ExportConfig(to="olmo-core", paths="x", prefix="y")
 
 
+AWKWARD = (
+    ("law", "lab", "web"),
+    ("web.en", "law.en"),
+    ("a_x", "b_x"),
+    ("a",),
+    ("a", "ab", "a_b", "a/b", "a.b", "a-b"),
+    ("2020", "1e3", "no", "null", "~", "true", "0x1F", "12:30"),
+    ("train", "total", "seed", "sources", "format", "domain", "weight", "WEIGHTS"),
+    ("ArXiv", "Github", "arxiv"),
+    ("日本語", "ελληνικά", "naïve", "emoji😀", "e\u0301"),
+    (
+        "two words",
+        " lead",
+        "tab\there",
+        "quote's",
+        'double"s',
+        "colon: x",
+        "#hash",
+        "- dash",
+        "{b}",
+    ),
+    ("x" * 300, "comma,name", "back\\slash", "percent%", "semi;colon", "pipe|"),
+)
+
+
+@pytest.mark.parametrize("prefix", ["/data", "/data/{domain}_text_document", "s3://bucket/x/"])
+@pytest.mark.parametrize("names", AWKWARD, ids=lambda names: names[0][:20])
 @pytest.mark.parametrize("to", FORMATS)
-def test_every_file_is_read_back(to: str, tmp_path: Path) -> None:
-    mixture = Mixture(names=("law", "lab", "web"), weights=(0.5, 0.3, 0.2))
-    prefix = None if FORMATS[to].paths == "unused" else "/data/{domain}_text"
+def test_every_file_is_read_back_with_its_names_and_shares(
+    to: str, names: tuple[str, ...], prefix: str, tmp_path: Path
+) -> None:
+    if to in ("megatron", "nemo", "nanotron"):  # in these a name is a part of a path
+        names = tuple(name for name in names if name.split() == [name])
+        if not names:
+            return
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 100, len(names)) / 1.0
+    mixture = Mixture(names=names, weights=tuple((weights / weights.sum()).tolist()))
+    given = None if FORMATS[to].paths == "unused" or to == "regmix" else prefix
+    if to == "regmix" and any(a != b and b.startswith(a) for a in names for b in names):
+        return  # its trainer cannot tell them apart
     samples = "tokens" if to == "olmo-core" else "sequences"
-    config = ExportConfig(to=to, prefix=prefix, samples=samples)
-    (tmp_path / "weights").write_text(export(mixture, config).text)
-    assert mixture_from(tmp_path / "weights").as_dict() == pytest.approx(mixture.as_dict())
+    found = export(mixture, ExportConfig(to=to, prefix=given, samples=samples))
+    (tmp_path / "weights").write_text(found.text, encoding="utf-8")
+    assert mixture_from(tmp_path / "weights").as_dict() == found.shares
+    assert found.shares == pytest.approx(mixture.as_dict(), abs=1e-6)
+    assert not any("reads it back with" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("to", "names", "prefix", "read"),
+    [
+        ("megatron", ("web/law", "web/code"), "/data", ("law", "code")),
+        ("nemo", ("web/law",), "/data/{domain}", ("law",)),
+        ("nanotron", ("law", "web"), "/data/{domain}/train", ("law/train", "web/train")),
+        ("regmix", ("law", "law_hq"), "train_{domain}__", ("law__", "law_hq__")),
+        ("regmix", ("the_pile_arxiv", "the_pile_github"), None, ("arxiv", "github")),
+    ],
+)
+def test_it_is_said_where_a_file_of_paths_alone_comes_back_with_other_names(
+    to: str, names: tuple[str, ...], prefix: str | None, read: tuple[str, ...], tmp_path: Path
+) -> None:
+    mixture = Mixture(names=names, weights=(1 / len(names),) * len(names))
+    found = export(mixture, ExportConfig(to=to, prefix=prefix))
+    (tmp_path / "weights").write_text(found.text)
+    assert mixture_from(tmp_path / "weights").names == read
+    pairs = ", ".join(f"'{b}' for '{a}'" for a, b in zip(names, read, strict=True))
+    said = f"The file has paths, no names: bydore reads it back with {pairs}."
+    assert found.notes[-1] == said
+
+
+@pytest.mark.parametrize("to", ["datasets", "streaming", "torchtitan", "doremi"])
+def test_shares_of_documents_are_not_read_back_as_shares_of_tokens(to: str, tmp_path: Path) -> None:
+    prefix = "/data" if FORMATS[to].paths == "needed" else None
+    config = ExportConfig(to=to, prefix=prefix, samples="documents")
+    mixture = Mixture(names=("law", "web"), weights=(0.5, 0.5))
+    lengths = {"law": Length(1000.0, 5, "files"), "web": Length(10.0, 500, "rows")}
+    (tmp_path / "weights").write_text(export(mixture, config, lengths).text)
+    with pytest.raises(DataError, match="shares of documents instead of tokens: bydore export"):
+        mixture_from(tmp_path / "weights")

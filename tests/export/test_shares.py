@@ -13,6 +13,7 @@ from tiny import write_byte_tokenizer
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.export.shares import (
+    Length,
     converted,
     document_shares,
     rounded,
@@ -62,10 +63,36 @@ def test_documents_of_other_lengths(corpus: TokenStore) -> None:
     end = max(int(tokens[-1]) for tokens in corpus.train.values())
     for name, tokens in corpus.train.items():
         count = (np.asarray(tokens) == end).sum()
-        assert lengths[name] == pytest.approx(len(tokens) / count)
-    for counts in ({"tokens": 0, "documents": 0}, {}, None):
-        with pytest.raises(DataError, match="Expected training documents of 'b', found none"):
-            tokens_per_document({"domains": {"b": {"train": counts}}}, ["b"])
+        assert lengths[name].tokens == pytest.approx(len(tokens) / count, rel=0.02)
+        assert (lengths[name].number, lengths[name].kind) == (60, "files")
+
+
+def test_what_was_not_counted_is_refused() -> None:
+    train = {"tokens": 300, "bytes": 900, "documents": 3}
+    unit = {"of": "rows", "count": 5, "bytes": 900}
+
+    def length(train: object, units: object) -> Length:
+        index = {"domains": {"b": {"train": train}}, "units": units}
+        return tokens_per_document(index, ["b"])["b"]
+
+    assert length(train, {"b": unit}) == Length(60.0, 5, "rows")
+    # Half of the text was dropped: copies and short rows, which a trainer still draws.
+    assert length({"tokens": 150, "bytes": 450}, {"b": unit}) == Length(60.0, 5, "rows")
+    with pytest.raises(DataError, match="Expected training text of 'b', found none"):
+        length({"tokens": 0, "bytes": 0}, {"b": unit})
+    broken = (
+        {**unit, "count": 0},
+        {**unit, "bytes": "9"},
+        {**unit, "of": None},
+        {"of": "rows"},
+        None,
+    )
+    for units in ({}, None, [], {"a": unit}, *({"b": one} for one in broken)):
+        with pytest.raises(DataError, match="the number of rows or files that 'b' has, found none"):
+            length(train, units)
+    for index in ({"domains": {}}, {"domains": {"b": {"train": train}}}):
+        with pytest.raises(DataError, match="the number of rows or files that 'b' has, found none"):
+            tokens_per_document(index, ["b"])
 
 
 @pytest.fixture
@@ -92,13 +119,27 @@ def test_the_mixture_of_text_stays(corpus: TokenStore, byte_tokenizer: Path) -> 
         standard_deviation=(0.1,) * 4,
         hdi=((0.0, 1.0),) * 4,
         tokenizer=corpus.tokenizer_sha256,
+        data_sha256=corpus.sha256,
+        free_weights=(0.1, 0.2, 0.3, 0.4),
+        branches={"birds": (0.1, 0.2)},
+        rest=(0.0, 0.1),
+        prior=(0.25,) * 4,
+        predicted_loss={"weights": (3.0, 0.1), "prior": (3.1, 0.1)},
+        notes=("Text is repeated.",),
     )
     measured = tokens_per_byte(corpus, byte_tokenizer, corpus.names)
     new = converted(mixture, measured, byte_tokenizer)
     assert sum(new.weights) == pytest.approx(1)
     assert max(abs(w - v) for w, v in zip(new.weights, mixture.weights, strict=True)) > 0.01
     assert new.tokenizer == tokenizer_sha256(byte_tokenizer) != mixture.tokenizer
-    assert new.hdi is new.standard_deviation is None
+    bare = Mixture(
+        names=mixture.names,
+        weights=new.weights,
+        tokenizer=new.tokenizer,
+        data_sha256=mixture.data_sha256,
+        notes=mixture.notes,
+    )
+    assert new == bare, "nothing that was said of other tokens is left"
 
     def of_bytes(weights: tuple[float, ...], side: int) -> np.ndarray:
         pairs = zip(corpus.names, weights, strict=True)

@@ -8,20 +8,31 @@ from collections import Counter
 from pathlib import Path
 
 import datasets
+import numpy as np
 import pytest
+from tiny import write_byte_tokenizer, write_lines
 
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.plan import make_plan
+from bydore_pyro.data.preparation import prepare
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.export.formats import ExportConfig
+from bydore_pyro.export.shares import Length
 from bydore_pyro.export.write import Exported, export, export_from
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.utils.errors import DataError
 
 MIXTURE = Mixture(names=("short", "long", "none"), weights=(0.3, 0.7, 0.0))
-LENGTHS = {"short": 20.0, "long": 180.0, "none": 50.0}  # mean tokens per document
+MEANS = {"short": 20.0, "long": 180.0, "none": 50.0}  # tokens per document
+LENGTHS = {name: Length(mean, 50, "rows") for name, mean in MEANS.items()}
 DRAWS = 12_000
 
 
 def documents(name: str) -> datasets.Dataset:
     """Documents of 10 and 30 tokens, or of 90 and 270: known lengths that differ."""
-    half = int(LENGTHS[name]) // 2
+    half = int(MEANS[name]) // 2
     rows = [{"domain": name, "tokens": half if i % 2 else 3 * half} for i in range(50)]
     return datasets.Dataset.from_list(rows)
 
@@ -49,6 +60,70 @@ def test_documents_are_drawn_so_that_tokens_have_the_weights() -> None:
     # The token shares themselves would have given short documents far too few tokens.
     naive = 0.3 * 20 / (0.3 * 20 + 0.7 * 180)
     assert naive < 0.05
+
+
+def token_shares(shares: dict[str, float], rows: dict[str, list[int]]) -> dict[str, float]:
+    """What a trainer reads that draws a domain by its share, and one of its rows by chance."""
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(len(shares), 1_000_000, p=[*shares.values()])
+    counts = np.bincount(drawn, minlength=len(shares))
+    tokens = {n: rng.choice(rows[n], c).sum() for n, c in zip(shares, counts, strict=True)}
+    return {name: float(count) / sum(tokens.values()) for name, count in tokens.items()}
+
+
+@pytest.mark.parametrize("novels", ["files", "rows"])
+def test_novels_and_short_rows_get_the_tokens_of_their_weights(novels: str, tmp_path: Path) -> None:
+    """However the store cuts, samples and drops text: whole novels are drawn, and all rows."""
+    text, rng = tmp_path / "text", np.random.default_rng(1)
+    lines = [" ".join(rng.choice(list("abcdefgh"), 30)) for _ in range(1500)]
+    long = ["\n".join(rng.choice(lines, 500 + 60 * i)) for i in range(29)]
+    short = [f"{i:04} {'word ' * (4 + i % 60)}".strip() for i in range(3000)]
+    short += short[:200]  # copies, which a store drops and a trainer draws
+    write_lines(text / "short.jsonl", [{"text": row} for row in short])
+    if novels == "rows":
+        write_lines(text / "long.jsonl", [{"text": novel} for novel in long])
+    else:
+        (text / "long").mkdir()
+        for number, novel in enumerate(long):
+            (text / "long" / f"{number}.txt").write_text(novel)
+    corpus = CorpusConfig(domain_megabytes=0.2 if novels == "files" else 0, shortest_document=30)
+    tokenizer = TokenizerConfig(tokenizer=str(write_byte_tokenizer(tmp_path / "bytes")))
+    prepare(make_plan(str(text), corpus, RowConfig(), tokenizer), tmp_path / "store")
+    (tmp_path / "weights.json").write_text('{"long": 0.5, "short": 0.5}')
+    rows = {"long": [*map(len, long)], "short": [*map(len, short)]}  # a byte is a token
+    for to in ("datasets", "streaming", "torchtitan", "doremi"):
+        config = ExportConfig(
+            to=to,
+            samples="documents",
+            data=str(tmp_path / "store"),
+            prefix="/data" if to == "streaming" else None,
+        )
+        found = export_from(str(tmp_path / "weights.json"), config)
+        tokens = token_shares(found.shares, rows)
+        assert tokens == pytest.approx({"long": 0.5, "short": 0.5}, abs=0.03)
+        assert f"of 29 {novels}" in found.notes[0]
+        assert found.shares["long"] < 0.01
+
+
+def test_a_run_without_counts_is_refused(corpus: TokenStore, tmp_path: Path) -> None:
+    mixture = Mixture(names=("birds", "greek"), weights=(0.5, 0.5))
+    (tmp_path / "mixture.json").write_text(mixture.to_json())
+    index = {**corpus.index}
+    (tmp_path / "manifest.json").write_text(json.dumps(index))
+    assert export_from(str(tmp_path), ExportConfig(to="datasets")).shares
+    del index["units"]
+    (tmp_path / "manifest.json").write_text(json.dumps(index))
+    with pytest.raises(DataError, match="Expected the number of rows or files that 'birds' has"):
+        export_from(str(tmp_path), ExportConfig(to="datasets"))
+    tokens = ExportConfig(to="datasets", samples="sequences")
+    assert export_from(str(tmp_path), tokens).shares == {"birds": 0.5, "greek": 0.5}
+
+
+def test_a_tiny_share_of_documents_is_not_rounded_away() -> None:
+    lengths = {"short": Length(10.0, 10**6, "rows"), "long": Length(5e7, 3, "files")}
+    mixture = Mixture(names=("short", "long"), weights=(0.5, 0.5))
+    found = export(mixture, ExportConfig(to="datasets"), lengths)
+    assert found.shares["long"] == pytest.approx(10 / 5e7, rel=0.01)
 
 
 def test_the_user_is_told() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mutations import replaced
 from scipy import optimize
 
 from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_caps
@@ -78,6 +79,7 @@ def test_paths_stand_for_what_is_below() -> None:
         ({"predicted_loss": {"prior": (float("nan"), None)}}, "predicted loss of 'prior'"),
         ({"predicted_loss": {"prior": (3.0, -0.1)}}, "predicted loss of 'prior'"),
         ({"notes": (3,)}, "hashes and notes as text"),
+        ({"notes": (None,)}, "hashes and notes as text"),
     ],
 )
 def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
@@ -191,3 +193,38 @@ def test_total_variation_counts_what_lies_elsewhere() -> None:
 def test_jitter() -> None:
     assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
     assert jitter(np.array([[0.5, 0.5]])) == 0.0
+
+
+def test_any_value_of_a_file_may_be_anything(tmp_path: Path) -> None:
+    """A valid mixture, or one line that says which value is none; never Python's words."""
+    mixture = Mixture(
+        names=("law", "web"),
+        weights=(0.25, 0.75),
+        standard_deviation=(0.1, 0.1),
+        hdi=((0.1, 0.3), (0.6, 0.9)),
+        free_weights=(0.2, 0.8),
+        branches={"a": (0.1, 0.2)},
+        rest=(0.1, 0.2),
+        prior=(0.5, 0.5),
+        predicted_loss={"weights": (3.0, 0.1), "prior": (3.1, None)},
+        tokenizer="t",
+        data_sha256="d",
+        notes=("A note.",),
+    )
+    path, refused = tmp_path / "mixture.json", []
+    for changed in replaced(json.loads(mixture.to_json())):
+        path.write_text(json.dumps(changed))
+        try:
+            found = Mixture.from_json(path)
+        except DataError as error:
+            refused.append(str(error))
+        else:
+            assert all(isinstance(note, str) for note in found.notes)
+            assert all(type(weight) is float for weight in found.weights)
+    assert len(refused) > 300
+    for line in refused:
+        assert line.startswith("Expected ")
+        assert str(path) in line
+        assert "\n" not in line
+        assert "Error:" not in line
+        assert "supported between" not in line

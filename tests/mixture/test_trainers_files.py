@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from mutations import replaced
 
 from bydore_pyro.mixture.trainers_files import (
+    Listed,
     blend_of,
     module_weights,
     names_of_paths,
+    names_of_prefixes,
+    places_of_layouts,
     trainers_weights,
 )
 from bydore_pyro.mixture.weights_files import mixture_from, numbers_of
 from bydore_pyro.utils.errors import DataError
 
-WEIGHTS = {"law": 0.5, "web": 0.5}
+WEIGHTS = {"law": 0.3, "web": 0.7}
 FILES = {
-    "megatron": "0.5 /data/law_text_document\n\n 5e-1\t/data/web_text_document\n",
-    "nemo": '["0.5", "/data/law.v1", "0.5", "/data/web.v1"]',
-    "nanotron": "dataset_folder: [/x/law, /x/web]\ndataset_weights: [0.5, 0.5]",
+    "megatron": "0.3 /data/law_text_document\n\n 7e-1\t/data/web_text_document\n",
+    "megatron's splits": '{"train": ["0.3", "/d/law", "0.7", "/d/web"], "valid": ["/d/law"]}',
+    "nemo": '["0.3", "/data/law", "0.7", "/data/web"]',
+    "nemo, a list of lines": "- 30\n- /data/law\n- 70.\n- /data/web\n",
+    "nemo, a list in a line": "[30, law, 70, web]",
+    "megatron bridge": "blend:\n- [/d/law, /d/web]\n- [0.3, 0.7]\n",
+    "megatron bridge's pair": '[["/d/law", "/d/web"], [0.3, 0.7]]',
+    "nanotron": "dataset_folder: [/x/law/, /x/web/]\ndataset_weights: [0.3, 0.7]",
     "nanotron's stage": "data_stages:\n- data: {dataset: {dataset_folder: [a/law, a/web], "
-    "dataset_weights: [0.5, 0.5]}}",
-    "datasets": '{"names": ["law", "web"], "interleave_datasets": {"probabilities": [0.5, 0.5]}}',
-    "streaming": "streams: {law: {local: a, proportion: 0.5}, web: {proportion: 0.5}}",
-    "olmo-core": "sources:\n- {source_name: law, target_ratio: 0.5, paths: [x]}\n"
-    "- {source_name: web, target_ratio: 0.5}",
-    "levanter": "train_weights: {law: 0.5, web: 0.5}\nmixture_block_size: 2048",
-    "levanter's stage": "train_weights:\n- [100, {law: 0.5, web: 0.5}]",
-    "litgpt": "import os\nPATHS = {}\nWEIGHTS = {'law': 0.5, 'web': 0.5}\nraise SystemExit",
-    "regmix": "train: {/x/train_law_: 0.5, /x/train_web_: 0.5}\nvalid: {}",
+    "dataset_weights: [0.3, 0.7]}}",
+    "datasets": '{"names": ["law", "web"], "interleave_datasets": {"probabilities": [0.3, 0.7]}}',
+    "streaming": "streams: {law: {local: a, proportion: 0.3}, web: {proportion: 0.7}}",
+    "olmo-core": "sources:\n- {source_name: law, target_ratio: 0.3, paths: [x]}\n"
+    "- {source_name: web, target_ratio: 0.7}",
+    "olmix": '[{"domain": "law", "weight": 0.3}, {"domain": "web", "weight": 0.7}]',
+    "levanter": "train_weights: {law: 0.3, web: 0.7}\nmixture_block_size: 2048",
+    "levanter's stage": "train_weights:\n- [100, {law: 0.3, web: 0.7}]",
+    "levanter, as TOML": "mixture_block_size = 2048\n[train_weights]\nlaw = 0.3\nweb = 0.7\n",
+    "litgpt": "import os\nPATHS = {}\nWEIGHTS = {'law': 0.3, 'web': 0.7}\nraise SystemExit",
+    "litgpt, with a type": "WEIGHTS: dict[str, float] = {'law': 0.3, 'web': 0.7}\n",
+    "regmix": "train: {/x/law: 0.3, /x/web: 0.7}\nvalid: {}",
+    "regmix, without a prefix": "train: {train_law: 0.3, train_web: 0.7}\nvalid: {valid_web: 1}",
+    "doremi": '{"train_domain_weights": {"law": 0.3, "web": 0.7}, "eval_domain_weights": {}}',
 }
 
 
 @pytest.mark.parametrize("trainer", FILES)
+@pytest.mark.filterwarnings("ignore:.* the weights sum to 100; they were normalised")
 def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
     (tmp_path / "weights").write_text(FILES[trainer])
-    expected = {f"train_{n}": w for n, w in WEIGHTS.items()} if trainer == "regmix" else WEIGHTS
-    assert mixture_from(tmp_path / "weights").as_dict() == expected
+    assert mixture_from(tmp_path / "weights").as_dict() == WEIGHTS
 
 
 @pytest.mark.parametrize(
@@ -45,9 +64,35 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
     [
         ("train_weights:\n- [0, {a: 1}]\n- [9, {a: 1}]", "a schedule of 2 stages instead of one"),
         ("dataset_folder: [a]\ndataset_weights: [0.5, 0.5]", "1 domains and 2 weights"),
-        ("sources:\n- {source_name: a}", "a trainer's file that is not whole"),
-        ('["0.5", "/a", "0.5", "/a"]', "found '' twice|found 'a' twice|no domain"),
+        ("dataset_folder: [a]\n", "nothing instead of a list under 'dataset_weights'"),
+        ("sources:\n- {source_name: a}", "no 'target_ratio' in entry 1 of sources, but 'source_na"),
+        ("sources:\n- {path: a, weight: 1}", "no 'source_name' in entry 1 of sources, but 'path'"),
+        ('["0.5", "/a", "0.5", "/a"]', "found 'a' twice"),
         ("[1, 2]", "no paths beside the weights"),
+        ("- 1\n- 2\n", "numbers in place of paths beside the weights"),
+        ('[1, "/a", 2]', "a list of 3 instead of weights and paths in turn"),
+        ("data_stages: [{data: {dataset: null}}]", "nothing instead of a mapping under dataset"),
+        ("data_stages: [null]", "nothing instead of a mapping under data_stages"),
+        ("data_stages: [{name: a}]", "no 'data' in data_stages, but 'name'"),
+        ("streams: {a: {proportion: 0.5}, b: {local: x}}", "no 'proportion' in stream 'b'"),
+        ("streams: {a: {repeat: 2}, b: {repeat: 0.5}}", "that is no share of the tokens"),
+        ("dataset_mixer: {a: 1.0, b: 0.25}", "fractions of sources"),
+        ("dataset_mixture: {datasets: [{id: a, weight: 0.5}]}", "fractions of sources"),
+        (
+            "train_weights: {a: 1}\nstreams: {a: {proportion: 1}}",
+            "'streams' and in 'train_weights'",
+        ),
+        ("- {domain: a}", "no 'weight' in entry 1, but 'domain'"),
+        ('{"interleave_datasets": {"probabilities": [1]}}', "nothing instead of a list under 'nam"),
+        ("WEIGHTS = {'a': 0.5, 'a': 0.5}", "found 'a' twice"),
+        ("WEIGHTS = {'a': f()}", "WEIGHTS that are not written out as names and numbers"),
+        ("WEIGHTS = {1: 0.5}", "1 instead of a name in quotes"),
+        ("WEIGHTS = {'a': 1}\nWEIGHTS = {'b': 1}", "WEIGHTS that are assigned twice"),
+        ("data: {train_weights: {a: 1}}\nmodel: {x: 1}", "write 'data.train_weights' into a file"),
+        (
+            "x: {streams: {a: {proportion: 1}}}\ny: {streams: {a: {proportion: 1}}}",
+            "write one of 'x.streams', 'y.streams' into a file of its own",
+        ),
     ],
 )
 def test_what_is_not_one_mixture_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -57,26 +102,118 @@ def test_what_is_not_one_mixture_is_refused(text: str, message: str, tmp_path: P
     assert "\n" not in str(error.value)
 
 
-def test_names_are_what_paths_have_of_their_own() -> None:
-    assert names_of_paths(["/d/law_text_document", "/d/lab_text_document"]) == ["law", "lab"]
-    assert names_of_paths(["/data/only"]) == ["only"]
-    assert names_of_paths(["a/x/train", "a/y/train"]) == ["x", "y"]
-    assert names_of_paths(["law", "web"]) == ["law", "web"]
+SHARED = [
+    (
+        ["/d/law_text_document", "/d/lab_text_document"],
+        ["law", "lab"],
+        "'/d/' and '_text_document'",
+    ),
+    (["/d/web.en", "/d/law.en"], ["web.en", "law.en"], "'/d/'"),
+    (["a_x", "b_x"], ["a_x", "b_x"], ""),
+    (["/data/a_text_document"], ["a"], "'/data/' and '_text_document'"),
+    (["/data/only"], ["only"], "'/data/'"),
+    (["a/x/train", "a/y/train"], ["x/train", "y/train"], "'a/'"),
+    (["s3://b/web", "s3://b/web/law"], ["web", "web/law"], "'s3://b/'"),
+    (["/d/web", "/d/webs"], ["web", "webs"], "'/d/'"),
+    (["law", "web"], ["law", "web"], ""),
+    (["_text_document", "a_text_document"], ["_text_document", "a_text_document"], ""),
+]
 
 
-def test_what_is_none_is_told_as_such() -> None:
+@pytest.mark.parametrize(("paths", "names", "cut"), SHARED)
+def test_only_what_is_certain_is_cut_from_paths_and_it_is_said(
+    paths: list[str], names: list[str], cut: str
+) -> None:
+    assert names_of_paths(paths) == (names, f"by their paths without {cut}" if cut else "")
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "names", "cut"),
+    [
+        (["train_law", "train_web"], ["law", "web"], "without 'train_'"),
+        (["train_law", "web"], ["train_law", "web"], ""),
+        (["train_the_pile_github"], ["github"], "without 'train_' and 'the_pile_'"),
+        (["the_pile_github"], ["github"], "without 'the_pile_'"),
+        (["the_pile_own"], ["the_pile_own"], ""),
+        (["/x/law__", "/x/web__"], ["law__", "web__"], "by their paths without '/x/'"),
+        ([], [], ""),
+    ],
+)
+def test_regmixs_prefixes_are_cut_where_all_have_them(
+    prefixes: list[str], names: list[str], cut: str
+) -> None:
+    assert names_of_prefixes(prefixes) == (names, cut)
+
+
+def test_a_reader_of_paths_says_what_it_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "blend").write_text("0.5 /d/web.en\n0.5 /d/law.en\n")
+    assert mixture_from(tmp_path / "blend").names == ("web.en", "law.en")
+    said = "domains are called by their paths without '/d/': 'web.en', 'law.en'\n"
+    assert capsys.readouterr().err == f"{tmp_path / 'blend'}: {said}"
+    (tmp_path / "blend").write_text("0.5 web.en\n0.5 law.en\n")
+    assert mixture_from(tmp_path / "blend").names == ("web.en", "law.en")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_none_is_left_to_others() -> None:
     assert blend_of("0.5 a\nwords here\n") is None
+    assert blend_of("- 30\n- /a\n") is None, "a list of YAML"
     assert blend_of("") is None
     assert module_weights("WEIGHTS = [1]") is None
-    assert module_weights("{") is None
-    assert trainers_weights({"a": 1}) == {"a": 1}
+    assert module_weights("{ WEIGHTS") is None
+    assert trainers_weights({"a": 1}) is None
+    assert trainers_weights({"train": 0.5, "sources": 0.5}) is None, "domains of such names"
+    assert trainers_weights("words") is None
+    assert trainers_weights({"train_weights": {"a": 1}}) == Listed({"a": 1})
+
+
+def test_layouts_are_found_inside_parts_that_lead_in_circles() -> None:
+    found: dict[str, Any] = {"data": {"train_weights": {"a": 1}}, "x": 1}
+    found["data"]["again"] = found["self"] = found
+    assert places_of_layouts(found) == ["data.train_weights"]
 
 
 def test_numbers_may_have_underscores(tmp_path: Path) -> None:
-    for name, text in (("a.yaml", "web: 60_000_000_000\nlaw: 5"), ("a.csv", "domain,weight\nweb,"
-                       "60_000_000_000\nlaw,5\n")):  # fmt: skip
+    for name, text in (
+        ("a.yaml", "web: 60_000_000_000\nlaw: 5"),
+        ("a.csv", "domain,weight\nweb,60_000_000_000\nlaw,5\n"),
+    ):
         (tmp_path / name).write_text(text)
         assert numbers_of(tmp_path / name) == {"web": 6e10, "law": 5}
     (tmp_path / "a.yaml").write_text("web: 6__0\n")
     with pytest.raises(DataError, match="instead of a number"):
         numbers_of(tmp_path / "a.yaml")
+
+
+# ---- every value of every layout replaced: a mixture or one line, never a traceback
+
+
+def contents() -> Iterator[Any]:
+    for text in FILES.values():
+        try:
+            found = yaml.safe_load(text)
+        except yaml.YAMLError:
+            continue
+        if isinstance(found, dict | list):
+            yield found
+
+
+@pytest.mark.filterwarnings("ignore:.* the weights sum to")
+@pytest.mark.parametrize("content", [*contents()], ids=json.dumps)
+def test_any_value_may_be_anything(content: Any, tmp_path: Path) -> None:
+    path, read, refused = tmp_path / "weights.json", 0, []
+    for changed in replaced(content):
+        path.write_text(json.dumps(changed))
+        try:
+            mixture = mixture_from(path)
+        except DataError as error:
+            refused.append(str(error))
+        else:
+            read += 1
+            assert math.fsum(mixture.weights) == pytest.approx(1)
+            assert all(isinstance(name, str) and name for name in mixture.names)
+    assert min(read, len(refused)) > 0
+    assert all(line.startswith("Expected ") and str(path) in line for line in refused)
+    assert not any("\n" in line for line in refused)

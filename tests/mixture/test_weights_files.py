@@ -44,6 +44,13 @@ DOREMI = json.dumps(
         "eval_domain_weights": {"ArXiv": 0.5, "Pile-CC": 0.5},
     }
 )
+CALLED = {
+    "regmix": "without 'train_' and 'the_pile_'",
+    "regmix, its other prefix": "without 'train_' and 'the_pile_' and 'unzip_'",
+    "regmix as json": "without 'train_'",
+    "doremi": "by the short names of the Pile",
+    "doremi, yaml": "by the short names of the Pile",
+}
 KINDS = {
     "regmix": REGMIX,
     "regmix, its other prefix": REGMIX.replace("_the_pile_", "_the_pile_unzip_"),
@@ -56,6 +63,9 @@ KINDS = {
     "yaml": "arxiv: 0.25\npile_cc: 75.0e-02\n",
     "yaml in one line": "{arxiv: .25, pile_cc: 0.75}",
     "csv": "domain,weight\narxiv,0.25\npile_cc,0.75\n",
+    "tsv": "domain\tweight\narxiv\t0.25\npile_cc\t0.75\n",
+    "csv between semicolons": "Domain;Weight;n\narxiv;0.25;1\npile_cc;0.75;1\n",
+    "toml": "arxiv = 0.25\npile_cc = 7.5e-1\n",
     "csv of more": '\nsd, Weight ,"Domain"\r\n\r\n9,0.25,arxiv\r\n,0.75, pile_cc \r\n',
 }
 
@@ -67,8 +77,13 @@ def write(folder: Path, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kinds_are_told_by_content(tmp_path: Path, kind: str) -> None:
-    assert mixture_from(write(tmp_path, KINDS[kind])) == BARE
+def test_kinds_are_known_by_content_and_changed_names_are_said(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, KINDS[kind])
+    assert mixture_from(path) == BARE
+    called = f"{path}: domains are called {CALLED.get(kind)}: 'arxiv', 'pile_cc'\n"
+    assert capsys.readouterr().err == (called if kind in CALLED else "")
 
 
 def test_ours_keeps_everything(tmp_path: Path) -> None:
@@ -77,11 +92,15 @@ def test_ours_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_doremis_names_are_the_piles_and_others_stay(tmp_path: Path) -> None:
-    own = mixture_from(write(tmp_path, '{"ArXiv": 0.5, "Github": 0.5}'))
-    assert own.names == ("ArXiv", "Github"), "a store of one's own may have these names"
-    doremi = '{"train_domain_weights": {"Gutenberg (PG-19)": 0.5, "Books3": 0.5}}'
+    for text in (
+        '{"ArXiv": 0.5, "Github": 0.5}',
+        '{"train_domain_weights": {"ArXiv": 0.5, "Github": 0.5}}',
+    ):
+        own = mixture_from(write(tmp_path, text))
+        assert own.names == ("ArXiv", "Github"), "a store of one's own may have these names"
+    doremi = '{"train_domain_weights": {"Gutenberg (PG-19)": 0.3, "Books3": 0.3, "Pile-CC": 0.4}}'
     with_books = mixture_from(write(tmp_path, doremi))
-    assert with_books.names == ("gutenberg_pg_19", "Books3")
+    assert with_books.names == ("gutenberg_pg_19", "Books3", "pile_cc")
     with pytest.raises(DataError, match="found 'Books3' in w"):  # a domain that was withdrawn
         with_books.check([*PILE_DOMAINS.values()], "t", "w")
 
@@ -106,17 +125,25 @@ def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
     ("content", "found"),
     [
         ("", "instead of names with weights"),
-        ("name,weight\na,1\n", "instead of names with weights"),
-        ("- a: 1", "[{'a': '1'}] instead of names with weights"),
+        ("name,weight\na,1\n", "a table with the columns 'name', 'weight' instead of 'domain' and"),
+        ("name\tshare\na\t1\n", "a table with the columns 'name', 'share' instead of 'domain'"),
+        ("| domain | weight |\n|---|---|\n| a | 1 |\n", "a table between '|' instead of commas"),
+        ("a#500 b#1500", "'a#500 b#1500' instead of names with weights: a file of weights holds"),
+        ("- a: 1", "no 'domain' in entry 1, but 'a'"),
         ("{}", "no domain"),
         ('{"": 1}', "one without a name"),
-        ('{"train_domain_weights": [1]}', "[1] instead of names with weights"),
+        ('{"train_domain_weights": [1]}', "[1] instead of a mapping under train_domain_weights"),
         ('{"a": -0.5, "b": 1.5}', "-0.5 as the weight of 'a'"),
         ('{"a": NaN}', "nan as the weight of 'a'"),
         ('{"a": 1' + "0" * 5000 + "}", "Exceeds the limit"),
         ("a: .nan", "'.nan' instead of a number as the weight of 'a'"),
         ('{"a": true}', "True instead of a number"),
-        ("a: {b: 1}", "{'b': '1'} instead of a number"),
+        ("a: {b: 1}", "'a' with more than a number inside: a file of weights holds"),
+        (
+            "stage: pt\nlr: 0.1\nmix: x\n",
+            "'pt' instead of a number as the weight of 'stage', and none",
+        ),
+        ("law: 60%\nweb: 40 %\n", "'60%' instead of a number as the weight of 'law'"),
         ('{"a": 0, "b": 0.0}', "weights that sum to 0"),
         ('{"a": 1e308, "b": 1e308}', "weights that sum to inf"),
         ('{"a": 0.5, "a": 0.5}', "found 'a' twice"),
@@ -126,12 +153,15 @@ def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
         ('{"a": 0.5', "while parsing a flow mapping"),
         ("[" * 2_000, "maximum recursion depth"),
         ("? [a, b]\n: 1\n", "unhashable key"),
-        ("a: !!python/object/apply:os.getcwd []", "[] instead of a number"),
+        ("a: !!python/object/apply:os.getcwd []", "'a' with more than a number inside"),
         ("train: &a {a: *a}", "recursive"),
         (b"\x80\x04\x95\x0c\x00.", "can't decode byte 0x80"),
-        (b" " * (LARGEST + 1), "more than 2 MB"),
+        (b" " * (LARGEST + 1), "more than 2 MB, and no JSON"),
         ('{"format": "bydore_pyro.mixture/2", "weights": {"a": 1}}', "'bydore_pyro.mixture/2'"),
         ('{"format": "bydore_pyro.mixture/1", "weights": {"a": 0.5}}', "sum to 1, actual 0.5"),
+        (OURS.to_json().replace("training tokens", "documents"), "'shares of documents' instead"),
+        (OURS.to_json().replace('"notes": []', '"notes": "ab"'), "'ab' instead of a list as notes"),
+        ("# the weights are shares of documents.\na: 1", "shares of documents instead of tokens"),
     ],
 )
 def test_what_is_no_weights_is_refused_in_one_line(
@@ -156,8 +186,13 @@ def test_yaml_cannot_swell(tmp_path: Path) -> None:
     text = "a0: &a0 [1]\n" + "".join(
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 20)
     )
-    with pytest.raises(DataError, match="instead of a number"):
+    with pytest.raises(DataError, match="'a0', 'a1', 'a2', 'a3' and 16 more with more than a num"):
         mixture_from(write(tmp_path, text))
+    maps = "a0: &a0 {b: 1}\n" + "".join(
+        f"a{i}: &a{i} {{{', '.join(f'x{n}: *a{i - 1}' for n in range(9))}}}\n" for i in range(1, 20)
+    )
+    with pytest.raises(DataError, match="with more than a number inside"):
+        mixture_from(write(tmp_path, maps))
 
 
 def test_published_weights() -> None:
@@ -193,7 +228,7 @@ def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
                 read += 1
                 assert sum(mixture.weights) == pytest.approx(1)
                 assert all(isinstance(name, str) and name for name in mixture.names)
-    assert min(read, len(refused)) > 60
+    assert min(read, len(refused)) > 60, (read, len(refused))
     assert all(told.startswith("Expected ") and str(path) in told for told in refused)
     assert not any("\n" in told for told in refused)
 
@@ -250,7 +285,9 @@ def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
     ("text", "names"),
     [
         ("train: {train_the_pile_a: 0.5, train_b: 0.5}", ("the_pile_a", "b")),
+        ("train: {train_the_pile_a: 0.5, train_the_pile_b: 0.5}", ("the_pile_a", "the_pile_b")),
         ("train: {train_a: 0.5, b: 0.5}", ("train_a", "b")),
+        ("train: {train_: 0.5, train_b: 0.5}", ("train_", "train_b")),
         ("train: {train_web/law: 0.5, train_web/code: 0.5}", ("web/law", "web/code")),
         ("train_a: 1", ("train_a",)),  # outside of RegMix's section nothing is taken off
         ("{train: 0.5, b: 0.5}", ("train", "b")),  # a domain of that name is no section
@@ -260,3 +297,87 @@ def test_prefixes_go_only_where_all_have_them(
     tmp_path: Path, text: str, names: tuple[str, ...]
 ) -> None:
     assert mixture_from(write(tmp_path, text)).names == names
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"law": 0.3, "web": 0.7, "seed": 42}', "sum to 43, among them 'seed' (42), which looks"),
+        ('{"law": 0.3, "web": 0.7, "total": 1.0}', "sum to 2, among them 'total' (1), which"),
+        ('{"law": 0.3, "web": 0.7, "version": 1}', "sum to 2, among them 'version' (1), which"),
+        ('{"law": 6e10, "web": 1e9, "Max-Epochs": 4}', "among them 'Max-Epochs' (4), which looks"),
+        ("law: 0.3\nweb: 0.7\ntemperature: 0.5\nmax_epochs: 4", "'temperature' (0.5), 'max_epoch"),
+        ("law: 0.3\nweb: 0.7\nmade_up: 17", "among them 'made_up' (17), which looks"),
+        ("made_up: 17\nlaw: 0.333\nweb: 0.667", "among them 'made_up' (17), which looks"),
+        ("law: 100\nweb: 200\neverything: 300", "among them 'everything' (300), which looks"),
+        ("Domain,Weight\nlaw,0.3\nweb,0.7\nTotal,1.0", "among them 'Total' (1), which looks"),
+        ('[{"domain": "law", "weight": 0.5}, {"domain": "sum", "weight": 5}]', "'sum' (5), which"),
+        ("law: 1.0\nweb: 0.25", "at most 1 that sum to 1.25: fractions of sources are no shares"),
+        ("a: 0.9\nb: 0.8\nc: 0.69", "at most 1 that sum to 2.39: fractions of sources are no sh"),
+    ],
+)
+def test_what_is_no_domain_or_no_share_is_refused(tmp_path: Path, text: str, found: str) -> None:
+    path = write(tmp_path, text)
+    for read in (mixture_from, lambda place: mixture_from(str(place))):
+        with pytest.raises(DataError) as error:
+            read(path)
+        assert found in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ('{"law": 0.3, "seed": 0.5, "2020": 0.2}', {"law": 0.3, "seed": 0.5, "2020": 0.2}),
+        ("law: 25\nweb: 25\ncode: 50", {"law": 0.25, "web": 0.25, "code": 0.5}),  # percent
+        ("law: 1\nweb: 2\ncode: 1", {"law": 0.25, "web": 0.5, "code": 0.25}),
+        ("law: 1\nweb: 1", {"law": 0.5, "web": 0.5}),
+        ("law: 0.2\nweb: 0.2", {"law": 0.5, "web": 0.5}),  # some domains of a published mixture
+        ("train_weights: {law: 1.0, web: 0.25}", {"law": 0.8, "web": 0.2}),  # levanter's are ratios
+        ("train_weights: {law: 3, seed: 1}", {"law": 0.75, "seed": 0.25}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* the weights sum to .*; they were normalised")
+def test_domains_of_any_name_and_ratios_stay(
+    tmp_path: Path, text: str, weights: dict[str, float]
+) -> None:
+    assert mixture_from(write(tmp_path, text)).as_dict() == pytest.approx(weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tried"),
+    [
+        ("w.json", '{"a": 0.5', "what cannot be read as JSON (Expecting ',' delimiter: line 1"),
+        ("w.yaml", "{a: 0.5", "what cannot be read as YAML (while parsing a flow mapping"),
+        ("w.toml", "[a\nb = 1", "what cannot be read as TOML (Expected"),
+        ("w.tsv", "name\tshare\n\t1", "a table with the columns 'name', 'share'"),
+        ("w", "{a: 0.5", "what cannot be read as YAML"),
+    ],
+)
+def test_the_message_names_the_format_that_was_tried(
+    tmp_path: Path, name: str, text: str, tried: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError) as error:
+        mixture_from(tmp_path / name)
+    assert tried in str(error.value)
+
+
+def test_a_mixture_of_thousands_of_domains_is_read_as_it_was_written(tmp_path: Path) -> None:
+    names = tuple(
+        f"crawl/{topic:04}/quality {level}" for topic in range(2000) for level in range(5)
+    )
+    count = len(names)
+    mixture = Mixture(
+        names=names,
+        weights=(1 / count,) * count,
+        standard_deviation=(1e-5 / 3,) * count,
+        hdi=((1e-5 / 3, 2e-4 / 3),) * count,
+        prior=(1 / count,) * count,
+    )
+    path = write(tmp_path, mixture.to_json())
+    assert path.stat().st_size > LARGEST
+    assert mixture_from(path) == Mixture.from_json(path) == mixture
+    path.write_text(json.dumps({"tokens_by_domain": {name * 20: 7 for name in names}, "seed": 1}))
+    assert path.stat().st_size > LARGEST
+    assert numbers_of(path, "tokens_by_domain")[names[0] * 20] == 7
