@@ -224,6 +224,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     if smaller is not None:
         note = f"What a domain is worth: from {len(smaller.runs)} runs of a smaller model too."
         mixture = replace(mixture, notes=(*mixture.notes, note))
+    tell(f"regression: {details.regression} (--method {asked.method})")
     found = Fit(mixture=mixture, details=details)
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-SAME = 1e-9  # weights, and losses as shares of their range, are the same up to here
+SAME = 1e-6  # weights, and losses as shares of their range, are the same up to here
 
 
 def first_of_copies(weights: np.ndarray, losses: np.ndarray) -> np.ndarray:

@@ -315,7 +315,7 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
     elif gain.sure is False:
         probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
         notes.append(
-            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; "
+            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4g} lower; "
             f"the probability that it is better is {probability}."
         )
     if distance.far or distance.held:

@@ -111,13 +111,13 @@ def test_two_mixtures_a_run_are_refused(kind: str, role: Any) -> None:
     else:
         names, weights = BESIDE_EACH_OTHER[kind], INTERLEAVED
     frame = frame_of((names, weights), *([METRIC] if role == "both" else []))
-    with pytest.raises(DataError, match="one mixture a run in .*weighted by their lengths"):
+    with pytest.raises(DataError, match=r"one mixture a run in .*weighted by their lengths"):
         classified(frame, PLACE, role)
 
 
 def test_a_second_mixture_among_the_metrics_is_refused() -> None:
     late = [f"late_{n}" for n in DOMAINS]
-    with pytest.raises(DataError, match="Expected metrics in .*, found columns that sum to 1 in"):
+    with pytest.raises(DataError, match=r"Expected metrics in .*, found columns that sum to 1 in"):
         classified(frame_of((late, SECOND), METRIC), PLACE, "metrics")
     found = classified(frame_of(METRIC, ("mmlu", 40 + LOSS)), PLACE, "metrics")
     assert (found.weights, found.metrics) == ((), ("loss", "mmlu"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bydore_pyro.tables.tables import RunsTable, read_mixtures, read_runs
+from bydore_pyro.tables.tables import read_mixtures, read_runs
 from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = """index,train_the_pile_arxiv,train_the_pile_pile_cc,note
@@ -171,7 +171,7 @@ def test_runs_that_did_not_finish_are_left_out_and_counted(tmp_path: Path) -> No
     assert (table.runs, table.losses[:, 0].tolist()) == (("a", "b", "d"), [1, 2, 3])
     assert table.notes == ("left out, as their state is crashed, Failed: 2 of 5 runs",)
     path.write_text(STATES.replace("finished", "crashed"))
-    with pytest.raises(DataError, match="Expected runs that have finished in .*, found none"):
+    with pytest.raises(DataError, match=r"Expected runs that have finished in .*, found none"):
         read_runs(path)
     words = {"killed": 1, "preempted": 1, "fine": 0}
     for word, gone in words.items():  # where nothing is called finished, known words count
