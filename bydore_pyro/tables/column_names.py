@@ -23,8 +23,9 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 #: What differs between runs whose losses do not compare.
 ALIKE = re.compile(
-    r"_?((global|train|training|max|total|num|n)_)*(tokens|steps?|iters?|iterations?|flops?|params?|"
-    r"parameters)(_(seen|trained|total))?|tokenizer|vocabulary|vocab_size|sequence_length|seq_len|"
+    r"_?((global|train|training|max|total|num|n)_)*(tokens|steps?|iters?|iterations?)"
+    r"(_(seen|trained|total))?|(\w+_)?n?(flops?|params?|parameters|param_count)"
+    r"(_(total|count|k|m|b|millions?|billions?))?|tokenizer|vocabulary|vocab_size|sequence_length|seq_len|"
     r"scale|model|model_size|size",
     re.IGNORECASE,
 )
@@ -79,14 +80,25 @@ METRIC = _words(
     r"acc|accuracy|scores?|f1|em|exact_?match|auc|bleu|rouge|reward|error|err|\w*rate|wins?|ties?|"
     r"stderr|eval|evaluation|val|valid|validation|test|metrics?"
 )
+#: Where logs keep settings and summaries.
+NAMESPACE = re.compile(
+    r"((config|summary|args|hparams|params|trainer|train|run|optim|optimizer|model|data)[/.])*",
+    re.IGNORECASE,
+)
 TRAINING, HELD_OUT = (
     _words("train|training|trn"),
     _words(r"val|valid\w*|eval\w*|test|dev|held_?out"),
 )
 
 
+def _spaced(name: str) -> str:
+    """Returns a name whose words are not parted by capitals alone: valLoss becomes val_Loss."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+
+
 def sounds_like_a_loss(name: str) -> bool:
     """Whether a metric's name says that lower is better."""
+    name = _spaced(name)
     *_, last = (None, *LOSS.finditer(name))
     if last is None or TURNED.search(name):
         return False
@@ -95,20 +107,23 @@ def sounds_like_a_loss(name: str) -> bool:
 
 def sounds_like_a_metric(name: str) -> bool:
     """Whether a name has a word of metrics, of which some may sum to 1 as weights do."""
+    name = _spaced(name)
     return bool(LOSS.search(name) or METRIC.search(name))
 
 
 def reason_apart(name: str) -> str:
     """Returns why a column is no weight, whatever it holds, by its whole name; "" if it may be."""
-    last = re.split(r"[/.]", name)[-1]
     if name.lower() in KEYS:
         return "names the runs"
     if name.lower() in STATES:
         return "the runs' state"
     if not name or re.fullmatch(r"Unnamed: \d+", name):
         return "no name"
-    if ALIKE.fullmatch(last):
+    if must_be_alike(name):
         return "alike in all runs"
+    name = _spaced(name)
+    start = NAMESPACE.match(name)
+    last = name[start.end() if start else 0 :]
     for reason, pattern in APART.items():
         if re.fullmatch(pattern, last, re.IGNORECASE):
             return reason
@@ -117,8 +132,17 @@ def reason_apart(name: str) -> str:
     return ""
 
 
+def must_be_alike(name: str) -> bool:
+    """Whether runs compare only where they have one value in a column: a length, a size, a
+    tokenizer."""
+    name = _spaced(name)
+    start = NAMESPACE.match(name)
+    return bool(ALIKE.fullmatch(name, start.end() if start else 0))
+
+
 def reason_no_metric(name: str) -> str:
     """Returns why a column that is no weight is no metric; "" if it may be one."""
+    name = _spaced(name)
     reasons = (reason for reason, pattern in NO_METRIC.items() if pattern.search(name))
     return next(reasons, "")
 

@@ -82,7 +82,7 @@ class Columns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixture:
+class _Mixture:
     """Columns that sum to one number in all runs.
 
     Attributes:
@@ -177,7 +177,7 @@ def _refuse_phases(
 
 def _the_mixture(
     names: Sequence[str], numbers: np.ndarray, free: Sequence[int], path: Path, role: Role
-) -> tuple[Mixture | None, set[int]]:
+) -> tuple[_Mixture | None, set[int]]:
     """Returns the columns of weights, None in a file of metrics, and the places of columns that
     hold the same mixture in another unit."""
     may_be = [p for p in free if not (numbers[:, p] < 0).any()]
@@ -195,7 +195,7 @@ def _the_mixture(
     if not (found and found.exact):
         found = whole or found
     if found is None and role == "weights":
-        return Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True), set()
+        return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True), set()
     if found is None:
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
@@ -209,6 +209,10 @@ def _the_mixture(
         rest = [p for p in quiet if p not in again and p not in found.places]
         rest = [p for p in rest if np.ptp(_known(numbers[:, p])) > 0]
         other = _best(names, numbers, rest, path, role)
+        if other is None:  # a second mixture may be the same in all runs
+            rest = [p for p in quiet if p not in again and p not in found.places]
+            groups = [g for g in _named_groups(names, rest) if len(g) == len(found.places)]
+            other = next((one for g in groups if (one := _summed(numbers, g, True))), None)
         if other is None:
             return found, again
         if not _alike(_shares(numbers, other.places), shares):
@@ -220,7 +224,7 @@ def _the_mixture(
         again |= set(other.places)
 
 
-def _shown(names: Sequence[str], mixture: Mixture) -> str:
+def _shown(names: Sequence[str], mixture: _Mixture) -> str:
     return listed([names[place] for place in mixture.places], 4)
 
 
@@ -242,7 +246,7 @@ def _alike(shares: np.ndarray, others: np.ndarray) -> bool:
 
 def _best(
     names: Sequence[str], numbers: np.ndarray, places: Sequence[int], path: Path, role: Role
-) -> Mixture | None:
+) -> _Mixture | None:
     """Returns the columns among some that sum to one number in all runs; those that do so exactly
     before rounded ones, many before few, those with names in common before neighbours.
 
@@ -280,7 +284,7 @@ def _best(
     return best
 
 
-def _trimmed(names: Sequence[str], numbers: np.ndarray, mixture: Mixture) -> Mixture:
+def _trimmed(names: Sequence[str], numbers: np.ndarray, mixture: _Mixture) -> _Mixture:
     """Leaves out columns of 0 that are hardly weights: those without the beginning that declares
     the others, and at the ends those that are called as metrics are."""
     starts = [DECLARED.match(names[place]) for place in mixture.places]
@@ -297,7 +301,7 @@ def _trimmed(names: Sequence[str], numbers: np.ndarray, mixture: Mixture) -> Mix
     return _summed(numbers, kept, mixture.named) or mixture
 
 
-def _summed(numbers: np.ndarray, places: tuple[int, ...], named: bool) -> Mixture | None:
+def _summed(numbers: np.ndarray, places: tuple[int, ...], named: bool) -> _Mixture | None:
     """Returns columns as a mixture, if they sum to 1 or to 100 in every run that has them all."""
     values = numbers[:, list(places)]
     values = values[np.isfinite(values).all(1)]
@@ -308,10 +312,10 @@ def _summed(numbers: np.ndarray, places: tuple[int, ...], named: bool) -> Mixtur
     unit = min(offs, key=lambda one: offs[one])
     if offs[unit] > ROUNDING + UNROUNDED:
         return None
-    return Mixture(places=places, unit=unit, off=offs[unit], named=named)
+    return _Mixture(places=places, unit=unit, off=offs[unit], named=named)
 
 
-def _neighbours(numbers: np.ndarray, places: Sequence[int]) -> list[Mixture]:
+def _neighbours(numbers: np.ndarray, places: Sequence[int]) -> list[_Mixture]:
     """Returns all mixtures of columns that stand beside each other among some."""
     found = []
     for unit in (1.0, 100.0):
@@ -325,7 +329,7 @@ def _neighbours(numbers: np.ndarray, places: Sequence[int]) -> list[Mixture]:
     return found
 
 
-def _in_stretch(numbers: np.ndarray, places: Sequence[int], unit: float) -> list[Mixture]:
+def _in_stretch(numbers: np.ndarray, places: Sequence[int], unit: float) -> list[_Mixture]:
     """Returns all mixtures of neighbours among columns of which none is above their sum."""
     values = numbers[:, list(places)]
     lacking = np.isnan(values).cumsum(1)
@@ -343,7 +347,7 @@ def _in_stretch(numbers: np.ndarray, places: Sequence[int], unit: float) -> list
     return found
 
 
-def _counts(names: Sequence[str], numbers: np.ndarray, places: Sequence[int]) -> list[Mixture]:
+def _counts(names: Sequence[str], numbers: np.ndarray, places: Sequence[int]) -> list[_Mixture]:
     """Returns columns of counts of tokens that sum to one number in all runs."""
     quiet = [p for p in places if not sounds_like_a_metric(names[p])]
     whole = [p for p in quiet if not (_known(numbers[:, p]) % 1).any()]
@@ -358,7 +362,7 @@ def _counts(names: Sequence[str], numbers: np.ndarray, places: Sequence[int]) ->
         unit = float(np.median(sums))
         off = float(np.abs(sums / unit - 1).max()) if unit > 0 else np.inf
         if values.mean() >= FEWEST_COUNTED and off <= ROUNDING:
-            found.append(Mixture(places=tuple(group), unit=unit, off=off, named=True))
+            found.append(_Mixture(places=tuple(group), unit=unit, off=off, named=True))
     return found
 
 

@@ -88,7 +88,8 @@ def directed(
     )
     if both := sorted(up & down):
         raise DataError(f"Expected one direction for '{both[0]}', found both")
-    _refuse_unclear(table, [name for name in shares if name not in up | down])
+    names = [name for name in shares if name in table.targets]
+    _refuse_unclear(table, [name for name in names if name not in up | down])
     high = [name for name in shares if name in up]
     if high and len(high) < len(shares) and len({*shares.values()}) == 1:
         low = next(name for name in shares if name not in up)
@@ -101,10 +102,10 @@ def directed(
     if not has.any():
         raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
     kept = _part(table, has)
-    asked, lines = _asked(kept, list(shares), up)
+    asked, lines = _asked(kept, names, up)
     if lacking := int((~has).sum()):
         lines.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
-    once = _first_of_copies(kept, list(shares))
+    once = _first_of_copies(kept, names)
     if copies := len(once) - int(once.sum()):
         kept = _part(kept, once)
         lines.append(f"left out as copies of a run: {copies} of {len(once)} rows")

@@ -172,8 +172,9 @@ def _units(losses: np.ndarray) -> np.ndarray:
 
 
 def unit_of(losses: np.ndarray) -> float:
-    """Returns a unit in which losses ``(N,)`` or ``(N, T)`` are of a usual size: 1 if they are,
-    else a power of two, which changes no digit, near their median deviation."""
+    """Returns a unit > 0, in the losses' own, in which losses ``(N,)`` or ``(N, T)`` are of a usual
+    size: 1 if they are, else a power of two, which changes no digit, near their median deviation.
+    """
     deviation = float(np.median(losses.std(0)))
     if USUAL[0] <= deviation <= USUAL[1] or not deviation > 0:
         return 1.0

@@ -22,12 +22,12 @@ import numpy as np
 
 from bydore_pyro.tables.cells import MISSING, read_cells
 from bydore_pyro.tables.column_names import (
-    ALIKE,
     DECLARED,
     FAILED,
     FINISHED,
     KEYS,
     STATES,
+    must_be_alike,
     without_declaration,
 )
 from bydore_pyro.tables.columns import ROUNDING, UNROUNDED, Columns, classified
@@ -84,7 +84,7 @@ class RunsTable:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sheet:
+class _Sheet:
     """A file's cells as text, indexed by the runs' names, and lines on how it was read."""
 
     path: Path
@@ -187,7 +187,7 @@ def _find(place: Path) -> tuple[Path, Path]:
     return weights, weights.with_name(losses.replace("_mixture_", "_pile_loss_"))
 
 
-def _read(path: Path) -> Sheet:
+def _read(path: Path) -> _Sheet:
     """Returns a file's cells, indexed by the runs' names."""
     import pandas
 
@@ -206,10 +206,12 @@ def _read(path: Path) -> Sheet:
     if (cells == "").any():
         raise DataError(f"Expected a name in column '{keys[0]}' of {path}, found none in a row")
     named = [place for place, name in enumerate(columns) if name]
-    return Sheet(path=path, frame=frame.iloc[:, named].set_axis(pandas.Index(cells)), notes=notes)
+    return _Sheet(path=path, frame=frame.iloc[:, named].set_axis(pandas.Index(cells)), notes=notes)
 
 
-def _without_failed(sheets: Mapping[Path, Sheet], notes: list[str]) -> dict[Path, pandas.DataFrame]:
+def _without_failed(
+    sheets: Mapping[Path, _Sheet], notes: list[str]
+) -> dict[Path, pandas.DataFrame]:
     """Returns the cells of the runs that no file calls failed or unfinished; notes the others."""
     frames: dict[Path, pandas.DataFrame] = {}
     states: dict[str, None] = {}
@@ -247,7 +249,7 @@ def _check_alike(frame: pandas.DataFrame, path: Path) -> None:
     import pandas
 
     for name in frame.columns:
-        if not ALIKE.fullmatch(name.split("/")[-1].split(".")[-1]):
+        if not must_be_alike(name):
             continue
         cells = frame[name][frame[name] != ""]
         numbers = pandas.to_numeric(cells, errors="coerce")

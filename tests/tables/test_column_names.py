@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bydore_pyro.tables.column_names import (
+    must_be_alike,
     phase_of,
     reason_apart,
     reason_no_metric,
@@ -23,6 +24,9 @@ from bydore_pyro.tables.column_names import (
         ],
         *[(name, "alike in all runs") for name in ("step", "_step", "n_params", "tokens", "flops")],
         *[(name, "alike in all runs") for name in ("train/global_step", "model_size", "Tokens")],
+        *[(name, "alike in all runs") for name in ("numParams", "param_count", "model_params_m")],
+        *[(name, "") for name in ("arxiv_tokens", "arxiv/tokens", "weights/step")],
+        ("trainLoss", "a loss of the training"),
         *[(name, "a time") for name in ("_runtime", "Runtime", "_timestamp", "Created", "epoch")],
         *[(name, "a loss of the training") for name in ("train_loss", "train/loss", "loss/train")],
         *[(name, "names the runs") for name in ("run", "Name", "run_id")],
@@ -40,7 +44,7 @@ def test_columns_that_are_set_apart_whatever_they_hold(name: str, reason: str) -
     ("name", "reason"),
     [
         *[(name, "a time or a speed") for name in ("eval/loading_time", "tokens_per_second")],
-        *[(name, "a time or a speed") for name in ("time/step", "throughput", "wall_clock")],
+        *[(name, "a time or a speed") for name in ("evalTime", "throughput", "wall_clock")],
         *[(name, "a standard error") for name in ("acc_stderr,none", "loss_std", "avg_acc_stderr")],
         *[
             (n, "the least or largest value on the way")
@@ -56,12 +60,26 @@ def test_columns_that_are_no_metrics(name: str, reason: str) -> None:
 
 
 def test_the_last_word_decides_whether_a_name_is_of_a_loss() -> None:
-    losses = ("loss", "mmlu_acc/bpb", "eval-loss", "Perplexity", "val/CE", "xent", "losses")
+    losses = (
+        "loss",
+        "mmlu_acc/bpb",
+        "eval-loss",
+        "Perplexity",
+        "val/CE",
+        "valLoss",
+        "xent",
+        "losses",
+    )
     others = ("loss_scale", "loss_acc", "ppl_rank", "glossary", "neg_nll", "ice", "acc", "advance")
     assert all(map(sounds_like_a_loss, losses))
     assert not any(map(sounds_like_a_loss, others))
     assert all(map(sounds_like_a_metric, (*losses, "win_rate", "eval/x")))
     assert not any(map(sounds_like_a_metric, ("web", "wikipedia_en", "c4")))
+
+
+def test_lengths_and_sizes_must_be_alike() -> None:
+    assert all(map(must_be_alike, ("_step", "config.n_params", "trainer/global_step", "tokenizer")))
+    assert not any(map(must_be_alike, ("step_loss", "tokens_web", "web/tokens", "seed")))
 
 
 def test_phases_by_name() -> None:

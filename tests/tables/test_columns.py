@@ -92,6 +92,10 @@ TWO_MIXTURES = {
     "second": ([*DOMAINS, *(f"{n}_2" for n in DOMAINS)], [FIRST, SECOND]),
     "percent": ([*DOMAINS, *(f"{n}_late" for n in DOMAINS)], [FIRST, 100 * SECOND]),
     "parts": ([f"phase_{p}_{n}" for p in (0, 1) for n in DOMAINS], [0.8 * FIRST, 0.2 * SECOND]),
+    "one end for all": (
+        [f"{p}/{n}" for p in ("first", "end") for n in DOMAINS],
+        [FIRST, np.tile(SECOND[:1], (RUNS, 1))],
+    ),
     "rounded": ([f"{p}_{n}" for p in "ab" for n in DOMAINS], [FIRST.round(3), SECOND.round(3)]),
 }
 BESIDE_EACH_OTHER = {
