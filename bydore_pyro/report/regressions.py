@@ -85,7 +85,8 @@ def _gain(record: RunRecord) -> Verdict | None:
     if gain.probability is None:
         figures += " This regression cannot say how certain that is."
     else:
-        figures += " These weights are better than the prior with probability "
+        alone = " These weights" if gain.sure else " By the regression alone, these weights"
+        figures += f"{alone} are better than the prior with probability "
         figures += f"{percent(gain.probability)}."
     if gain.mean <= 0:
         return Verdict("bad", question, "No", figures)
