@@ -150,5 +150,5 @@ def test_what_raises_an_error_names_it() -> None:
                     # A command's docstring is its help, and its errors end in one line.
                     if not any(n.startswith("_") or n.endswith("_command") for n in names):
                         told[f"{path.stem}.{'.'.join(names)}"] = ast.get_docstring(place) or ""
-    assert {"tables..metric_shares", "guide.MixtureGuide.scale_posterior"} < set(told)
+    assert {"directions..metric_shares", "guide.MixtureGuide.scale_posterior"} < set(told)
     assert [name for name, text in told.items() if "Raises:" not in text] == []

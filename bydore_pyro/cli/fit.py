@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ from bydore_pyro.runs import (
 )
 from bydore_pyro.tables import (
     ALL,
+    WHOSE,
     RunsTable,
     directed,
     fit_table_of_runs,
@@ -76,11 +77,15 @@ class FitConfig(Checked):
             given that do not go together.
     """
 
-    method: str = option(MISSING, f"One of {', '.join(METHODS)}.")
+    method: str | None = option(
+        None,
+        f"One of {', '.join(METHODS)}. With --runs one of {', '.join(WHOSE)}, whose regression is "
+        "fitted: ours (default), RegMix's or olmix's.",
+    )
     runs: str | None = option(
         None,
         "Folder of tables with the weights and losses of finished runs, in RegMix's or olmix's "
-        "format, or one CSV file of both. regmix is fitted to them, and nothing is trained.",
+        "format, or one CSV file of both. A regression is fitted to them, and nothing is trained.",
     )
     target: list[str] | None = option(
         None,
@@ -90,11 +95,12 @@ class FitConfig(Checked):
     )
     maximize: list[str] | None = option(
         None,
-        "With --runs: metrics that are better when higher, by name (* matches anything). Names "
-        "such as accuracy need a direction.",
+        "With --runs: metrics that are better when higher, by name (* matches anything).",
     )
     minimize: list[str] | None = option(
-        None, "With --runs: metrics that are better when lower, in spite of such a name."
+        None,
+        "With --runs: metrics that are better when lower. Each metric needs one of the two, but "
+        "for positive ones that are called loss, nll, bpb, perplexity or the like.",
     )
     prior: str | None = option(
         None,
@@ -118,10 +124,13 @@ class FitConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method not in METHODS:
-            raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
-        if self.runs is not None and self.method != "regmix":
-            raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
+        if self.runs is None and self.method not in METHODS:
+            found = "none" if self.method is None else f"'{self.method}'"
+            raise ValueError(f"Expected a method ({', '.join(METHODS)}), found {found}")
+        if self.runs is not None and self.method not in (None, *WHOSE):
+            raise ValueError(
+                f"Expected --method {', '.join(WHOSE)} or none with --runs, found '{self.method}'"
+            )
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
         for name in ("maximize", "minimize", "prior", "predict", "domain_tokens", "scale_up"):
@@ -152,9 +161,9 @@ class FitOptions(MethodOptions):
 
 @one_line_errors("bydore fit")
 def fit_command(arguments: Sequence[str]) -> None:
-    """Finds a mixture by any method, within a budget of FLOPs. With --runs, RegMix is
-    fitted to a table of finished runs, and nothing is trained. --resume RUN continues a run that
-    was stopped; finished proxies are not trained again."""
+    """Finds a mixture by any method, within a budget of FLOPs. With --runs, a regression (ours,
+    RegMix's or olmix's) is fitted to a table of finished runs, and nothing is trained. --resume RUN
+    continues a run that was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
     options, resume = options_or_resumed(
         arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON
@@ -168,7 +177,7 @@ def fit_command(arguments: Sequence[str]) -> None:
         folder.write_config("fit", options.as_dict())
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
-    found = fit(options.fit.method, problem, options, folder.path / "search")
+    found = fit(str(options.fit.method), problem, options, folder.path / "search")
     found = replace(found, mixture=found.mixture.unpooled(domains.pools))
     epochs = run_epochs(options, domains, found.mixture)
     _write_fit(folder, options, found, domains.names, problem.cost, epochs)
@@ -178,12 +187,16 @@ def fit_command(arguments: Sequence[str]) -> None:
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
-    """Fits RegMix's regression to tables of finished runs; trains nothing."""
-    folder, asked, run = begin_run(options, "fit", None), options.fit, options.run
+    """Fits a regression to tables of finished runs; trains nothing."""
+    folder, run = begin_run(options, "fit", None), options.run
+    asked = replace(options.fit, method=options.fit.method or next(iter(WHOSE)))
+    options = replace(options, fit=asked)
     for field in fields(run):
         if field.name in IDLE and getattr(run, field.name) != field.default:
             tell(f"without effect beside --runs: --{field.name}")
     table = read_runs(runs)
+    for line in (*table.columns.lines(), *table.notes):
+        tell(line)
     metrics = metric_shares(table, asked.target or [])
     table, remarks = directed(table, metrics, asked.maximize or [], asked.minimize or [])
     for line in remarks:
@@ -192,7 +205,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     if asked.scale_up is not None:
         given = (asked.maximize or [], asked.minimize or [])
         smaller, lines = directed(read_runs(Path(asked.scale_up)), metrics, *given)
-        for line in lines:
+        for line in (*smaller.columns.lines(), *smaller.notes, *lines):
             tell(f"--scale_up: {line}")
     tokens = _domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
@@ -202,6 +215,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
     mixture, details = fit_table_of_runs(
         *(table, metrics, prior, options.regmix),
+        method=str(asked.method),
         caps=None if tokens is None else _caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
@@ -210,12 +224,13 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     if smaller is not None:
         note = f"What a domain is worth: from {len(smaller.runs)} runs of a smaller model too."
         mixture = replace(mixture, notes=(*mixture.notes, note))
+    tell(f"regression: {details.regression} (--method {asked.method})")
     found = Fit(mixture=mixture, details=details)
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
-    if remarks:  # of what the losses are
-        notes = (*found.mixture.notes, *(f"Metrics {line}." for line in remarks))
-        found = replace(found, mixture=replace(found.mixture, notes=notes))
+    told = (*remarks, *table.notes)  # of what the losses and the runs are
+    notes = (*mixture.notes, *(f"{line[0].upper()}{line[1:]}." for line in told))
+    found = replace(found, mixture=replace(mixture, notes=notes))
     epochs = {}
     if tokens is not None and run.target_tokens is not None:
         read = np.array(mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
@@ -290,7 +305,7 @@ def _write_fit(
         folder.write_posterior("posterior.nc", posterior)
     on_text = options.fit.runs is None
     metrics = Metrics(
-        method=options.fit.method,
+        method=str(options.fit.method),
         seed=options.run.seed,
         search=spent(cost),
         jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),

@@ -1,8 +1,8 @@
 """RegMix: small proxies on random mixtures, a regression of their losses, a simulated optimum.
 
 The proxies are trained here; `bydore_pyro.tables` does the same with finished ones. The authors
-regress with a linear model and with LightGBM. The Gaussian process is ours: it knows how sure it
-is.
+regress with a linear model and with LightGBM. The Gaussian process, the default on proxies, is
+ours: it knows how sure it is.
 
 References:
     Liu et al., RegMix: Data Mixture as Regression for Language Model Pre-training,

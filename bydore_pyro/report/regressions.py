@@ -11,13 +11,25 @@ from bydore_pyro.utils import Table
 # Rank correlation of left-out runs, x 100, from which a regression is believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0
 HELD = percent(HDI_PROBABILITY)  # by an interval
+EQUAL = 1e-5  # differences of predictions, as a share of them, that are none
+USUAL = (1e-3, 1e6)  # losses that are written with four decimals
 MOST_GIVEN = 20  # given mixtures in a table; the file holds all
 
 
 def regression_verdicts(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a regression and on what it proposes."""
-    found = (judge(record) for judge in (_runs, _regression, _gain, _distance))
+    found = (judge(record) for judge in (_read, _runs, _regression, _gain, _distance))
     return [verdict for verdict in found if verdict is not None]
+
+
+def _read(record: RunRecord) -> Verdict | None:
+    columns, notes = record.metrics.columns, record.metrics.reading
+    if not columns.weights:
+        return None
+    answer = f"{len(columns.weights)} columns as weights, {len(columns.metrics)} as metrics"
+    level: Level = "careful" if columns.phase else "good"
+    lines = (f"{line[0].upper()}{line[1:]}." for line in (*columns.lines(), *notes))
+    return Verdict(level, "How was the table read?", answer, " ".join(lines))
 
 
 def _runs(record: RunRecord) -> Verdict | None:
@@ -38,7 +50,7 @@ def _regression(record: RunRecord) -> Verdict | None:
         return None
     figures = (
         f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
-        f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}"
+        f"{number(one.spearman_x100, '.1f')}, error {_loss(one.rmse)}"
     )
     held = f"{percent(one.coverage)} in their {HELD} intervals"
     figures += "." if one.coverage is None else f", {held}."
@@ -63,22 +75,31 @@ def _gain(record: RunRecord) -> Verdict | None:
     predictions = []
     for name, (mean, sd) in mixture.predicted_loss.items():
         means.append(mean)
-        predictions.append(f"{name} {number(mean, '.4f')}{'' if sd is None else f' ± {sd:.4f}'}")
+        predictions.append(f"{name} {_loss(mean)}{'' if sd is None else f' ± {_loss(sd)}'}")
     figures = f"Predicted loss of a run on each: {'; '.join(predictions)}."
     if mixture.weights == mixture.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
-    if number(min(means), ".4f") == number(max(means), ".4f"):
+    if max(means) - min(means) < EQUAL * max(map(abs, means)):
         figures += " All predictions are equal: the runs show no difference."
         return Verdict("unknown", question, "No difference was found", figures)
     if gain.probability is None:
         figures += " This regression cannot say how certain that is."
     else:
-        figures += " These weights are better than the prior with probability "
+        alone = " These weights" if gain.sure else " By the regression alone, these weights"
+        figures += f"{alone} are better than the prior with probability "
         figures += f"{percent(gain.probability)}."
     if gain.mean <= 0:
         return Verdict("bad", question, "No", figures)
     level, answer = _word(gain.sure, "Yes, as predicted", "Perhaps", "Predicted so")
     return Verdict(level, question, answer, figures)
+
+
+def _loss(value: float | None) -> str:
+    """Writes a loss or a deviation with four decimals, an unusually small or large one with four
+    digits."""
+    if value is None or value == 0 or USUAL[0] <= abs(value) < USUAL[1]:
+        return number(value, ".4f")
+    return number(value, ".4g")
 
 
 def _word(sure: bool | None, yes: str, no: str, unknown: str) -> tuple[Level, str]:
@@ -90,6 +111,13 @@ def _word(sure: bool | None, yes: str, no: str, unknown: str) -> tuple[Level, st
 def regression_tables(record: RunRecord) -> list[Table]:
     """Returns those tables that a fit on tables of runs left."""
     details = record.metrics
+    asked = Table(
+        header=("metric", "is", "best", "run"),
+        rows=[
+            (name, one.direction, _loss(one.best), one.run) for name, one in details.asked.items()
+        ],
+        caption="What was asked for",
+    )
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),
         rows=[
@@ -102,8 +130,8 @@ def regression_tables(record: RunRecord) -> list[Table]:
         header=("metric", "regression", "Spearman x 100", "RMSE", f"in {HELD}", "these weights",
                 "prior", "better than prior"),
         rows=[
-            (name, one.regression, *_left_out(one), number(one.weights, ".4f"),
-             number(one.prior, ".4f"), percent(one.better_than_prior))
+            (name, one.regression, *_left_out(one), _loss(one.weights),
+             _loss(one.prior), percent(one.better_than_prior))
             for name, one in details.each_metric.items()
         ],
         caption="Every metric on its own",
@@ -113,14 +141,14 @@ def regression_tables(record: RunRecord) -> list[Table]:
                 "tokens off the nearest run"),
         rows=[
             (one.mixture, number(one.rank, ".0f"),
-             *(number(value, ".4f") for value in (one.predicted, one.low, one.high)),
+             *map(_loss, (one.predicted, one.low, one.high)),
              percent(one.better_than_prior), percent(one.nearest_run))
             for one in details.predictions[:MOST_GIVEN]
         ],
         caption=f"Given mixtures: {len(details.predictions)}, all in predictions.csv",
     )  # fmt: skip
-    return [table for table in (left_out, each, given) if table.rows]
+    return [table for table in (asked, left_out, each, given) if table.rows]
 
 
 def _left_out(one: Regressed) -> tuple[str, str, str]:
-    return number(one.spearman_x100, ".1f"), number(one.rmse, ".4f"), percent(one.coverage)
+    return number(one.spearman_x100, ".1f"), _loss(one.rmse), percent(one.coverage)

@@ -66,7 +66,7 @@ class RunRecord:
     @property
     def searched(self) -> bool:
         """Whether a search found the weights."""
-        return self.method in ("search", "bydore")
+        return self.method in ("search", "bydore") and not self.metrics.regression
 
     @property
     def by_matching(self) -> bool:

@@ -1,3 +1,7 @@
+from .columns import Columns as Columns
+from .directions import ALL as ALL
+from .directions import directed as directed
+from .directions import metric_shares as metric_shares
 from .gaussian_process import worth_of as worth_of
 from .left_out import spearman_x100 as spearman_x100
 from .proposal import SimulatedOptimum as SimulatedOptimum
@@ -8,6 +12,7 @@ from .record import Details as Details
 from .record import Regressed as Regressed
 from .regression import LIGHTGBM as LIGHTGBM
 from .regression import TREES as TREES
+from .regression import WHOSE as WHOSE
 from .regression import Either as Either
 from .regression import Kind as Kind
 from .regression import PointRegression as PointRegression
@@ -17,8 +22,5 @@ from .regression import interval_of_run as interval_of_run
 from .table_fit import RegressionConfig as RegressionConfig
 from .table_fit import fit_table_of_runs as fit_table_of_runs
 from .table_fit import prior_of as prior_of
-from .tables import ALL as ALL
 from .tables import RunsTable as RunsTable
-from .tables import directed as directed
-from .tables import metric_shares as metric_shares
 from .tables import read_runs as read_runs

@@ -24,12 +24,16 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core import Law, fit_law
-from bydore_pyro.utils import expecting, require
+from bydore_pyro.utils import DataError, require
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
 LENGTH, NOISE = 1.5, 1e-2  # where it starts: lengths; variance of standardised losses
+#: Where else it starts, if it finds a constant.
+OTHER_STARTS = ((0.3, 1e-2), (0.3, 1e-1), (5.0, 1e-3), (1.5, 1e-1))
+FLAT = 1e-3  # range of what a constant predicts for the runs, as a share of their losses' deviation
+USUAL = (1e-3, 1e3)  # deviations of losses that are fitted as they are
 CHUNK = 4096  # mixtures whose losses are predicted at once
 WORTH_DRAWS = 400
 KERNEL_RUNS = 256  # from which a kernel, or the likeliest law, is found
@@ -132,7 +136,7 @@ def fit_law_processes(
     """
     from scipy import stats
 
-    chosen, unit = _some(len(weights)), _units(losses)
+    chosen, unit = _some(len(weights)), _units(losses) * unit_of(losses)
     law = fit_law(
         torch.from_numpy(weights[chosen]),
         torch.from_numpy(losses[chosen] / unit),
@@ -155,9 +159,8 @@ def fit_law_processes(
 def worth_of(weights: np.ndarray, losses: np.ndarray, own: Sequence[int]) -> np.ndarray:
     """Returns what a token of each domain is worth for each target ``(T, K)`` by the law of many
     runs: the arguments are those of `fit_law_processes`."""
-    law = fit_law(
-        torch.from_numpy(weights), torch.from_numpy(losses / _units(losses)), own=list(own)
-    )
+    unit = _units(losses) * unit_of(losses)
+    law = fit_law(torch.from_numpy(weights), torch.from_numpy(losses / unit), own=list(own))
     return law.draws(WORTH_DRAWS).worth().mean(0).numpy()
 
 
@@ -166,6 +169,16 @@ def _units(losses: np.ndarray) -> np.ndarray:
     deviations = losses[_some(len(losses))].std(0)
     spread = deviations / np.median(deviations)
     return spread / np.clip(spread, 1 / APART, APART)
+
+
+def unit_of(losses: np.ndarray) -> float:
+    """Returns a unit > 0, in the losses' own, in which losses ``(N,)`` or ``(N, T)`` are of a usual
+    size: 1 if they are, else a power of two, which changes no digit, near their median deviation.
+    """
+    deviation = float(np.median(losses.std(0)))
+    if USUAL[0] <= deviation <= USUAL[1] or not deviation > 0:
+        return 1.0
+    return float(2.0 ** np.round(np.log2(deviation)))
 
 
 def _parts_of(law: Law, target: int) -> tuple[Mean, Kernel]:
@@ -197,17 +210,59 @@ def _scaled(process: GaussianProcess, unit: float, tails: float) -> GaussianProc
 
 
 def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess:
-    """Fits the kernel of BoTorch's `SingleTaskGP`, with its prior for inputs in [0, 1].
-
-    Lengths and noise are searched for by their logarithms, which takes a tenth of the time.
+    """Fits a Gaussian process, see `likeliest_process`, to runs whose losses it can explain.
 
     Args:
-        weights: Of the runs ``(N, K)``.
+        weights: Of the runs ``(N, K)``, no copies of each other.
         losses: Of the runs ``(N,)``, in any unit.
 
     Raises:
-        DataError: When BoTorch is not installed, or finds no kernel.
+        DataError: When BoTorch is not installed, or no kernel is found by which the weights matter.
     """
+    process = likeliest_process(weights, losses)
+    if process is None:
+        raise DataError(
+            "Expected losses that depend on the weights, found that a Gaussian process takes those "
+            f"of all {len(losses)} runs for noise around one value"
+        )
+    return process
+
+
+def likeliest_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess | None:
+    """Fits the kernel of BoTorch's `SingleTaskGP`, with its prior for inputs in [0, 1].
+
+    Lengths and noise are searched for by their logarithms, which takes a tenth of the time. Runs on
+    one mixture say how large the noise is. Where the search ends with a constant, it begins anew
+    elsewhere, and the likeliest end counts; None if that is a constant, too.
+
+    Args:
+        weights: Of the runs ``(N, K)``, no copies of each other.
+        losses: Of the runs ``(N,)``, in any unit.
+
+    Raises:
+        DataError: When BoTorch is not installed.
+    """
+    unit = unit_of(losses)
+    losses = losses / unit
+
+    def flat(process: GaussianProcess | None) -> bool:
+        return process is None or not np.ptp(process.predict(weights)) > FLAT * losses.std()
+
+    process, likelihood = _from_start(weights, losses, (LENGTH, NOISE))
+    if flat(process):
+        ends = [(process, likelihood)]
+        ends += [_from_start(weights, losses, start) for start in OTHER_STARTS]
+        process = max(ends, key=lambda end: end[1])[0]
+    if process is None or flat(process):
+        return None
+    return process if unit == 1 else _scaled(process, unit, 1.0)
+
+
+def _from_start(
+    weights: np.ndarray, losses: np.ndarray, start: tuple[float, float]
+) -> tuple[GaussianProcess | None, float]:
+    """Searches for a kernel from a length and a noise; returns the process and its likelihood, or
+    none where the search fails."""
     models = require("botorch.models", "baselines")
     marginal = require("gpytorch.mlls", "baselines").ExactMarginalLogLikelihood
     positive = require("gpytorch.constraints", "baselines").Positive
@@ -219,12 +274,16 @@ def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianPro
         kernel, noise = model.covar_module, model.likelihood.noise_covar
         kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
         noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
-        kernel.lengthscale, noise.noise = LENGTH, NOISE
-        with expecting("Expected runs that a Gaussian process fits:", problems.ModelFittingError):
+        kernel.lengthscale, noise.noise = start
+        objective = marginal(model.likelihood, model)
+        try:
             fitting.fit_gpytorch_mll(
-                marginal(model.likelihood, model),
-                optimizer_kwargs={"options": {"maxiter": ITERATIONS}},
+                objective, optimizer_kwargs={"options": {"maxiter": ITERATIONS}}
             )
+            model.train()
+            likelihood = float(objective(model(*model.train_inputs), model.train_targets))
+        except (problems.ModelFittingError, torch.linalg.LinAlgError):
+            return None, -np.inf
     model.eval().requires_grad_(False)
     centre, unit = float(model.outcome_transform.means), float(model.outcome_transform.stdvs)
     constant = centre + unit * float(model.mean_module.constant)
@@ -234,10 +293,11 @@ def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianPro
             return unit**2 * kernel(_inputs(some), diag=True)
         return unit**2 * kernel(_inputs(some), _inputs(others)).to_dense()
 
-    return GaussianProcess.conditioned(
+    process = GaussianProcess.conditioned(
         lambda some: torch.full((len(some),), constant).double(),
         *(found, unit**2 * float(noise.noise), weights, losses),
     )
+    return process, likelihood
 
 
 def _some(runs: int) -> np.ndarray:

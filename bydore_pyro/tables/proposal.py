@@ -312,10 +312,15 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
         )
     if gain.mean is not None and gain.mean <= 0:
         notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
+    elif gain.sure is False and gain.probability is not None and gain.probability >= SURE:
+        notes.append(
+            f"The regression predicts a loss that is {gain.mean:.4g} lower than the prior's, but "
+            "the runs do not confirm it."
+        )
     elif gain.sure is False:
         probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
         notes.append(
-            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; "
+            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4g} lower; "
             f"the probability that it is better is {probability}."
         )
     if distance.far or distance.held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bydore_pyro.tables.columns import Columns
 from bydore_pyro.utils import Number
 
 
@@ -72,12 +73,25 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A metric that was asked for: its `direction` ("minimised" or "maximised"), its `best` value
+    in the table's unit, and the `run` that has it."""
+
+    direction: str = ""
+    best: Number | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Details:
     """What is worth knowing of how a mixture was found; most of it is a regression's.
 
     Args:
         steps: Training steps of a method's proxies; of different lengths, of the shortest.
         runs: How many runs a regression was fitted to.
+        columns: How the columns of the table were taken.
+        reading: What else was done with the table, a line each.
+        asked: The metrics that were asked for, by name.
         regression: Its kind.
         regressions: Those that were compared on left-out runs, best first.
         each_metric: Every metric regressed on its own.
@@ -88,6 +102,9 @@ class Details:
 
     steps: Number | None = None
     runs: Number | None = None
+    columns: Columns = field(default_factory=Columns)
+    reading: tuple[str, ...] = ()
+    asked: Mapping[str, Asked] = field(default_factory=dict)
     regression: str = ""
     regressions: Mapping[str, Regressed] = field(default_factory=dict)
     each_metric: Mapping[str, Regressed] = field(default_factory=dict)

@@ -19,10 +19,13 @@ from typing import Any, Literal
 import numpy as np
 
 from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.tables.copies import first_of_copies
 from bydore_pyro.tables.gaussian_process import (
     GaussianProcess,
     fit_gaussian_process,
     fit_law_processes,
+    likeliest_process,
+    unit_of,
 )
 from bydore_pyro.tables.log_linear import fit_log_linear
 from bydore_pyro.utils import DataError, require
@@ -30,6 +33,12 @@ from bydore_pyro.utils import DataError, require
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]
 Choice = Literal["auto", "law", "linear", "lightgbm", "log_linear", "gaussian_process"]
+#: Whose regressions these are: ours, RegMix's and olmix's.
+WHOSE: dict[str, tuple[Kind, ...]] = {
+    "bydore": ("law", "gaussian_process"),
+    "regmix": ("lightgbm", "linear"),
+    "olmix": ("log_linear",),
+}
 FEWEST_FOR_LAW, FEWEST_SCALED_UP = 6, 4
 SHARED_FROM, PREFERRED_FROM = 12, 20  # runs from which the process counts, and runs left out
 ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss
@@ -56,13 +65,15 @@ class PointRegression:
 
     Args:
         estimator: Fitted, with a method `predict`.
+        unit: Of its losses.
     """
 
     estimator: Any
+    unit: float = 1.0
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, in the runs' unit."""
-        return self.estimator.predict(weights)
+        return self.unit * self.estimator.predict(weights)
 
     def deviation(self, weights: np.ndarray, of_run: bool = True) -> np.ndarray:
         """Returns 1 ``(S,)``."""
@@ -117,6 +128,7 @@ class Regression:
             it nor the regression tells any.
         rank: Rank correlation of left-out runs, times 100; None if there was none.
         least: The mean of the best run.
+        notes: What is to be known of the fit, a sentence each.
     """
 
     models: tuple[PointRegression | GaussianProcess | Either, ...]
@@ -124,6 +136,7 @@ class Regression:
     width: float | None = None
     rank: float | None = None
     least: float = -np.inf
+    notes: tuple[str, ...] = ()
 
     @property
     def tells_doubt(self) -> bool:
@@ -201,10 +214,14 @@ def fit_regression(
         worth: For the law: what smaller models say of the transfer ``(T, K)``, see `worth_of`.
 
     Raises:
-        DataError: When there are too few runs, `check_runs_differ` raises it, or the library that
-            fits is not installed.
+        DataError: When there are too few runs, `check_runs_differ` raises it, a Gaussian process
+            alone finds a constant, or the library that fits is not installed.
     """
     losses = losses.reshape(len(losses), -1)
+    doubt, notes = kind in ("law", "gaussian_process"), tuple[str, ...]()
+    if doubt:
+        once = first_of_copies(weights, losses)
+        weights, losses = weights[once], losses[once]
     for_law = FEWEST_FOR_LAW if worth is None else FEWEST_SCALED_UP
     fewest = {"lightgbm": 2 * MIN_RUNS_IN_LEAF, "law": for_law}.get(kind, 2)
     if len(losses) < fewest:
@@ -212,14 +229,50 @@ def fit_regression(
     check_runs_differ(weights, losses)
     models: tuple[PointRegression | GaussianProcess | Either, ...]
     if kind == "law":
-        models = _by_law(weights, losses, [-1] * losses.shape[1] if own is None else own, worth)
+        models, flat = _by_law(
+            weights, losses, [-1] * losses.shape[1] if own is None else own, worth
+        )
+        if flat:
+            notes = (
+                f"The law of losses decides alone on {flat} of {len(models)} metrics: a Gaussian "
+                "process takes their losses for noise around one value.",
+            )
     else:
         models = tuple(_one(kind, weights, column) for column in np.ascontiguousarray(losses.T))
-    doubt = kind in ("law", "gaussian_process")
     least = float((losses @ np.array(shares)).min())
     return Regression(
-        models=models, shares=tuple(shares), width=1.0 if doubt else None, least=least
+        models=models,
+        shares=tuple(shares),
+        width=1.0 if doubt else None,
+        least=least,
+        notes=notes,
     )
+
+
+def kind_of(method: str, choice: Choice, runs: int) -> Kind:
+    """Returns the regression of a method on so many runs.
+
+    Without a choice it is the method's first; RegMix's is linear where LightGBM has too few runs.
+
+    Args:
+        method: Of `WHOSE`.
+        choice: The user's, or "auto".
+        runs: Their number.
+
+    Raises:
+        DataError: When the regression is another method's.
+    """
+    kinds = WHOSE[method]
+    if choice == "auto":
+        few = kinds[0] == "lightgbm" and runs < 2 * MIN_RUNS_IN_LEAF
+        return kinds[1] if few else kinds[0]
+    if choice not in kinds:
+        other = next(name for name, own in WHOSE.items() if choice in own)
+        raise DataError(
+            f"Expected a regression of {method} ({', '.join(kinds)}), found {choice}: "
+            f"--method {other} fits it"
+        )
+    return choice
 
 
 def check_runs_differ(weights: np.ndarray, losses: np.ndarray, runs: str = "runs") -> None:
@@ -239,29 +292,35 @@ def check_runs_differ(weights: np.ndarray, losses: np.ndarray, runs: str = "runs
 
 def _by_law(
     weights: np.ndarray, losses: np.ndarray, own: Sequence[int], worth: np.ndarray | None
-) -> tuple[GaussianProcess | Either, ...]:
-    """Fits the law to all targets, and a process to each that it does not decide alone."""
-    found: list[GaussianProcess | Either] = []
+) -> tuple[tuple[GaussianProcess | Either, ...], int]:
+    """Fits the law to all targets, and a process to each that it does not decide alone; returns
+    also on how many of these it does so nevertheless, because the process is a constant."""
+    found, flat = list[GaussianProcess | Either](), 0
     laws = fit_law_processes(weights, losses, own, worth)
     for law, domain, column in zip(laws, own, np.ascontiguousarray(losses.T), strict=True):
         if domain >= 0 and len(losses) < SHARED_FROM:
             found.append(law)
             continue
-        process, share = fit_gaussian_process(weights, column), 0.5
+        process, share = likeliest_process(weights, column), 0.5
+        if process is None:
+            found.append(law)
+            flat += 1
+            continue
         if len(losses) >= PREFERRED_FROM:
             errors, others = law.left_out()[0], process.left_out()[0]
             apart = others - errors
             preferred = np.clip(others @ apart / max(float(apart @ apart), 1e-300), 0, 1)
             share = (0.5 + float(preferred)) / 2
         found.append(Either(law=law, process=process, share=share))
-    return tuple(found)
+    return tuple(found), flat
 
 
 def _one(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> PointRegression | GaussianProcess:
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":
-        return PointRegression(estimator=fit_log_linear(weights, losses))
+        unit = unit_of(losses)
+        return PointRegression(estimator=fit_log_linear(weights, losses / unit), unit=unit)
     if kind == "linear":
         linear = require("sklearn.linear_model", "baselines").LinearRegression()
         return PointRegression(estimator=linear.fit(weights, losses))

@@ -23,6 +23,7 @@ from bydore_pyro.tables.regression import (
     check_runs_differ,
     fit_regression,
     interval_of_run,
+    kind_of,
 )
 from bydore_pyro.tables.tables import RunsTable, read_mixtures
 from bydore_pyro.utils import Checked, DataError, option, tell
@@ -36,9 +37,11 @@ class RegressionConfig(Checked):
 
     regmix_regression: Choice = option(
         "auto",
-        "Regression from weights to losses. auto: with --runs the law of losses and the Gaussian "
-        "process, below 12 runs the law alone of a domain's own text; otherwise the process. The "
-        "law needs 6 runs (4 with --scale_up), LightGBM 40.",
+        "Regression from weights to losses. With --runs, law (the law of losses and a Gaussian "
+        "process, below 12 runs the law alone of a domain's own text) and gaussian_process are "
+        "--method bydore, lightgbm and linear --method regmix, log_linear --method olmix; auto is "
+        "the first of each, and linear for regmix on fewer than 40 runs. On proxies, auto is "
+        "gaussian_process. The law needs 6 runs (4 with --scale_up), LightGBM 40.",
     )
     regmix_kl: float = option(
         0.0,
@@ -80,6 +83,7 @@ def fit_table_of_runs(
     prior: np.ndarray,
     config: RegressionConfig,
     *,
+    method: str = "bydore",
     caps: np.ndarray | None = None,
     predict: Path | None = None,
     each: bool = False,
@@ -92,6 +96,7 @@ def fit_table_of_runs(
         metrics: Shares of the metrics whose mean is to fall.
         prior: The natural mixture ``(K,)``.
         config: The regression.
+        method: Whose regression it is, of `WHOSE`.
         caps: Largest weights ``(K,)``.
         predict: File of mixtures to score.
         each: Whether every metric is told on its own, too.
@@ -99,13 +104,13 @@ def fit_table_of_runs(
 
     Raises:
         DataError: When the file cannot be read, the runs are too few, or all alike, or the smaller
-            model's runs are of other domains, have not all metrics, or another regression is asked
-            for.
+            model's runs are of other domains, have not all metrics, or another method's regression
+            is asked for.
     """
     from tqdm import tqdm
 
-    choice, count = config.regmix_regression, len(table.runs)
-    kind: Kind = "law" if choice == "auto" else choice
+    count = len(table.runs)
+    kind = kind_of(method, config.regmix_regression, count)
     if kind != "law" and count < len(table.domains):
         raise DataError(
             f"Expected at least as many runs as domains ({len(table.domains)}), found {count}"
@@ -134,10 +139,14 @@ def fit_table_of_runs(
             kl=config.regmix_kl,
         )
         bar.update()
+    mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *model.notes))
     if len({*runs[3]}) == 1:  # nobody has weighted them
         mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *_unlike(names, losses)))
     found = Details(
         runs=count,
+        columns=table.columns,
+        reading=table.notes,
+        asked=table.asked,
         regression=kind,
         regressions={kind: told[0]} if told else {},
         each_metric=_each_metric(model, names, told[1:], mixture, prior, region) if each else {},

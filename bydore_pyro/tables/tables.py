@@ -2,45 +2,40 @@
 
 `read_runs` knows three formats. RegMix's: `SPLIT_mixture_SCALE.csv` has a column `index` and
 columns that begin with `train_`, the weights; `SPLIT_pile_loss_SCALE.csv` has `index` and columns
-that begin with `metric/` or end with `_val_loss`. What all domains' names begin with
-(`train_the_pile_` or `train_`) is left off, and so are `metric/`, `the_pile_` and `_val_loss`.
-olmix's: `ratios.csv` and `metrics.csv`, joined on `run` or `run_id`. One file: `run`, then the
-weights, which are the columns that sum to 1, then the losses.
+that begin with `metric/` and end with `_val_loss`. olmix's: `ratios.csv` and `metrics.csv`, joined
+on `run` or `run_id`. One file of both, such as W&B's. `columns` says which columns are taken as
+weights, and which as metrics. What says so in all domains' names (`train_the_pile_`, `weights/`) is
+left off, and so are `metric/`, `the_pile_` and `_val_loss`.
 
-Runs fail: a loss may be missing, or a run's row of losses. `directed` leaves out the runs without
-what is asked for, and turns what is to be maximised.
+Runs fail: those whose state says so are left out; a loss may be missing, or a run's row of losses.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, expecting, listed
+from bydore_pyro.tables.cells import MISSING, read_cells
+from bydore_pyro.tables.column_names import (
+    DECLARED,
+    FAILED,
+    FINISHED,
+    KEYS,
+    STATES,
+    must_be_alike,
+    without_declaration,
+)
+from bydore_pyro.tables.columns import ROUNDING, UNROUNDED, Columns, classified
+from bydore_pyro.tables.record import Asked
+from bydore_pyro.utils import DataError, listed
 
 if TYPE_CHECKING:
     import pandas
-
-ALL = "all"  # every metric of the table
-KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
-ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
-UNROUNDED = 1e-6  # up to here no note is made
-ALIKE = ("tokens", "steps", "tokenizer", "vocabulary", "sequence_length", "scale", "model")  # runs
-SETTINGS = ("seed", "lr", "learning_rate")  # neither weights nor losses
-MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
-# Words of names of metrics that are better when they are higher, as a rule.
-HIGHER = re.compile(
-    r"(^|[^a-z])(acc|accuracy|scores?|f1|exact_?match|win_?rate|auc|bleu|rouge|reward|"
-    r"pass(?=@|_at_))(?![a-z])(?!.*(loss|nll|bpb|ppl|perplexity|error)$)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +44,8 @@ class RunsTable:
 
     Weights ``(N, K)`` are not negative, each row summing to 1 (within 0.01, for tables that are
     kept as they were rounded). Losses ``(N, M)`` are in the table's own unit, NaN where a run has
-    none; after `directed` lower is better.
+    none; after `directed` lower is better. `columns` and `notes` say how the table was read;
+    `asked` is what `directed` did with the metrics that are asked for.
     """
 
     runs: tuple[str, ...]
@@ -57,6 +53,9 @@ class RunsTable:
     weights: np.ndarray
     targets: tuple[str, ...]
     losses: np.ndarray
+    columns: Columns = field(default_factory=Columns)
+    notes: tuple[str, ...] = ()
+    asked: Mapping[str, Asked] = field(default_factory=dict)
 
     def losses_of(self, target: str) -> np.ndarray:
         """Returns a target's losses ``(N,)``.
@@ -65,97 +64,32 @@ class RunsTable:
             DataError: When the table does not have the target.
         """
         if target not in self.targets:
-            raise DataError(f"Expected one of the targets {listed(self.targets)}, found '{target}'")
+            raise self.lacking(target)
         return self.losses[:, self.targets.index(target)]
 
+    def column_of(self, target: str) -> str:
+        """Returns the name that a target's column has in the file."""
+        columns = self.columns.metrics
+        return columns[self.targets.index(target)] if columns else target
 
-def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
-    """Returns the metrics whose weighted mean is wanted, with shares that sum to 1.
-
-    Wanted are names of metrics, in which * stands for anything, with =WEIGHT after them or a weight
-    of 1; or `ALL`. What is named twice counts twice.
-
-    Raises:
-        DataError: When nothing has such a name, or a weight is no number >= 0.
-    """
-    found: dict[str, float] = {}
-    for item in wanted:
-        pattern, equals, number = item.rpartition("=")
-        if not equals or item in table.targets:
-            pattern, number = item, "1"
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = np.nan
-        if not (np.isfinite(weight) and weight >= 0):
-            raise DataError(f"Expected NAME=WEIGHT with a weight >= 0, found '{item}'")
-        names = table.targets if pattern == ALL else [
-            name for name in table.targets if name == pattern or fnmatchcase(name, pattern)
-        ]  # fmt: skip
-        if not names:
-            raise DataError(
-                f"Expected one of the targets {listed(table.targets)}, found '{pattern}'"
-            )
-        for name in names:
-            found[name] = found.get(name, 0.0) + weight
-    total = sum(found.values())
-    if not total > 0:
-        raise DataError("Expected a metric with a weight > 0, found none")
-    return {name: weight / total for name, weight in found.items() if weight > 0}
-
-
-def directed(
-    table: RunsTable,
-    shares: Mapping[str, float],
-    maximize: Sequence[str] = (),
-    minimize: Sequence[str] = (),
-) -> tuple[RunsTable, list[str]]:
-    """Returns the runs that have all of some metrics, turned so that lower is better, and lines on
-    what was done.
-
-    Args:
-        table: The runs.
-        shares: The metrics that are asked for.
-        maximize: Names of metrics, or patterns, that are better when higher: they are negated.
-        minimize: Of those that are better when lower, in spite of their names.
-
-    Raises:
-        DataError: When a name is of a metric that is better when higher and no direction is
-            given, two are, a pattern names no metric, no run has all metrics, or metrics of both
-            directions, which have no unit in common, count alike.
-    """
-    up, down = (
-        {name for name in table.targets for p in patterns if name == p or fnmatchcase(name, p)}
-        for patterns in (maximize, minimize)
-    )
-    for pattern in (*maximize, *minimize):
-        metric_shares(table, [pattern])  # raises where there is none
-    if both := sorted(up & down):
-        raise DataError(f"Expected one direction for '{both[0]}', found both")
-    unclear = [name for name in shares if HIGHER.search(name) and name not in up | down]
-    if unclear:
-        raise DataError(
-            f"Expected a direction for {listed(unclear, 5)}, whose name sounds as if higher were "
-            f"better, found none: --maximize {unclear[0]}, or --minimize {unclear[0]}"
+    def lacking(self, target: str) -> DataError:
+        """Returns the error of a target that is none, with the reason if its column has one."""
+        reason = self.columns.ignored.get(target, "")
+        if target in self.domains or target in self.columns.weights:
+            reason = "a column of weights"
+        return DataError(
+            f"Expected one of the targets {listed(self.targets)}, found '{target}'"
+            f"{f' ({reason})' if reason else ''}"
         )
-    high = [name for name in shares if name in up]
-    if high and len(high) < len(shares) and len({*shares.values()}) == 1:
-        low = next(name for name in shares if name not in up)
-        raise DataError(
-            f"Expected metrics of one unit, or NAME=WEIGHT for each, found '{high[0]}', better "
-            f"when higher, and '{low}', better when lower"
-        )
-    sign = np.where([name in up for name in table.targets], -1.0, 1.0)
-    asked = table.losses[:, [name in shares for name in table.targets]]
-    has = np.isfinite(asked).all(1)
-    if not has.any():
-        raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
-    notes = [f"maximised: {listed(high)}"] if high else []
-    if lacking := int((~has).sum()):
-        notes.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
-    runs = tuple(run for run, kept in zip(table.runs, has, strict=True) if kept)
-    found = {"weights": table.weights[has], "losses": table.losses[has] * sign}
-    return replace(table, runs=runs, **found), notes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sheet:
+    """A file's cells as text, indexed by the runs' names, and lines on how it was read."""
+
+    path: Path
+    frame: pandas.DataFrame
+    notes: tuple[str, ...]
 
 
 def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
@@ -174,14 +108,19 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
         UserWarning: When weights are normalised that do not sum to 1; by more than 0.01 is refused.
     """
     paths = _find(place)
-    weights, losses = (_read(path) for path in paths)
-    domains = _columns(weights, "train_")
-    targets = _columns(losses, "metric/", "_val_loss")
+    sheets = {path: _read(path) for path in dict.fromkeys(paths)}
+    notes = [note for sheet in sheets.values() for note in sheet.notes]
+    frames = _without_failed(sheets, notes)
+    for path, frame in frames.items():
+        _check_alike(frame, path)
+        _once(list(frame.index), path, "run")
+    weights, losses = (frames[path] for path in paths)
     if paths[0] == paths[1]:
-        if not all(name.startswith("train_") for name in domains):
-            domains = _those_that_sum_to_1(weights, domains, place)
-        targets = [name for name in targets if name not in domains]
-    for path, names in zip(paths, (domains, targets), strict=True):
+        columns = classified(weights, place, "both")
+    else:
+        of_metrics = classified(losses, paths[1], "metrics")
+        columns = classified(weights, paths[0], "weights").beside(of_metrics)
+    for path, names in zip(paths, (columns.weights, columns.metrics), strict=True):
         if not names:
             raise DataError(f"Expected columns of weights and losses in {path}, found none")
     alone = losses.index.difference(weights.index, sort=False)
@@ -190,36 +129,46 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
             f"Expected the weights of every run of {paths[1]}, found none of '{alone[0]}' in "
             f"{paths[0].name} ({len(alone)} in all)"
         )
-    pile = all(name.startswith("train_the_pile_") for name in domains)
-    prefix = "train_the_pile_" if pile else "train_"
     return RunsTable(
         runs=tuple(weights.index),
-        domains=tuple(name.removeprefix(prefix) for name in domains),
-        weights=_on_simplex(weights, domains, paths[0], normalise),
+        domains=without_declaration(columns.weights),
+        weights=_on_simplex(weights, columns.weights, paths[0], columns.unit, normalise),
         targets=tuple(
             name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
-            for name in targets
+            for name in columns.metrics
         ),
         losses=_numbers(
-            losses.reindex(weights.index, fill_value=""), targets, paths[1], missing=True
+            losses.reindex(weights.index, fill_value=""), columns.metrics, paths[1], missing=True
         ),
+        columns=columns,
+        notes=tuple(notes),
     )
 
 
 def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
     """Reads names and weights ``(S, K)`` of mixtures, a row each, on the simplex.
 
+    Columns are the domains, or what declares weights (`weights/`) and the domains.
+
     Raises:
         DataError: When the file cannot be read, a domain is missing, or a row is no mixture.
     """
-    table = _read(path)
-    missing = [name for name in domains if name not in table.columns]
+    frame = _read(path).frame
+    _once(list(frame.index), path, "run")
+    starts = {match[0] for name in frame.columns if (match := DECLARED.match(name))}
+    known = next(
+        (s for s in ("", *sorted(starts)) if all(f"{s}{d}" in frame.columns for d in domains)), ""
+    )
+    columns = [f"{known}{name}" for name in domains]
+    missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise DataError(
             f"Expected a column for each of the runs' domains in {path}, found none for "
             f"'{missing[0]}'"
         )
-    return tuple(table.index), _on_simplex(table, list(domains), path, True)
+    sums = _numbers(frame, columns, path).sum(1)
+    unit = 100.0 if (np.abs(sums / 100 - 1) <= ROUNDING).all() else 1.0
+    return tuple(frame.index), _on_simplex(frame, columns, path, unit, True)
 
 
 def _find(place: Path) -> tuple[Path, Path]:
@@ -238,73 +187,91 @@ def _find(place: Path) -> tuple[Path, Path]:
     return weights, weights.with_name(losses.replace("_mixture_", "_pile_loss_"))
 
 
-def _read(path: Path) -> pandas.DataFrame:
-    """Returns a CSV file's cells as text, indexed by the runs' names."""
+def _read(path: Path) -> _Sheet:
+    """Returns a file's cells, indexed by the runs' names."""
     import pandas
 
-    with expecting(f"Expected a CSV file in UTF-8, found {path}:"):
-        # Without a header: so pandas renames no column that comes twice.
-        frame = pandas.read_csv(path, header=None, dtype=str, na_filter=False, encoding="utf-8-sig")
-    columns = frame.iloc[0].str.strip()
-    columns = columns.where(~columns.str.lower().isin(ALIKE), columns.str.lower())
+    frame, notes = read_cells(path)
+    columns = [str(name) for name in frame.columns]
     _once([name for name in columns if name], path, "column")
-    frame = frame.iloc[1:].set_axis(columns, axis=1)
-    key = next((key for key in KEYS if key in frame.columns), None)
-    if key is None:
-        found = listed(list(columns))
-        raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {found}")
-    frame.index = pandas.Index(frame[key].str.strip())
-    for name in frame.columns.intersection(ALIKE):
-        cells = frame[name].str.strip()
-        numbers = pandas.to_numeric(cells, errors="coerce").astype(object)
-        values = sorted(cells[~numbers.fillna(cells).duplicated()])  # 1e9 is 1000000000
-        if len(values) > 1:
-            raise DataError(
-                f"Expected runs with one '{name}' in {path}, found {listed(values, 3)}: losses of "
-                "different ones do not compare"
-            )
+    keys = [name for key in KEYS for name in columns if name.lower() == key]
+    keys = keys or [name for name in columns[:1] if name == "" or name == "Unnamed: 0"]
+    if not keys:
+        raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {listed(columns)}")
     if frame.empty:
         raise DataError(f"Expected runs in {path}, found none")
-    _once(list(frame.index), path, "run")
-    if "" in frame.index:
-        raise DataError(f"Expected a name in column '{key}' of {path}, found none in a row")
-    return frame
+    places = [columns.index(key) for key in keys]
+    unique = [place for place in places if frame.iloc[:, place].is_unique]
+    cells = frame.iloc[:, (unique or places)[0]]
+    if (cells == "").any():
+        raise DataError(f"Expected a name in column '{keys[0]}' of {path}, found none in a row")
+    named = [place for place, name in enumerate(columns) if name]
+    return _Sheet(path=path, frame=frame.iloc[:, named].set_axis(pandas.Index(cells)), notes=notes)
 
 
-def _columns(frame: pandas.DataFrame, start: str, end: str = "\0") -> list[str]:
-    """Returns the columns that begin or end so; if there are none, the columns that hold any
-    number, or nothing."""
+def _without_failed(
+    sheets: Mapping[Path, _Sheet], notes: list[str]
+) -> dict[Path, pandas.DataFrame]:
+    """Returns the cells of the runs that no file calls failed or unfinished; notes the others."""
+    frames: dict[Path, pandas.DataFrame] = {}
+    states: dict[str, None] = {}
+    failed, rows = set[str](), 0
+    for path, sheet in sheets.items():
+        bad = np.zeros(len(sheet.frame), bool)
+        for name in sheet.frame.columns:
+            if name.lower() in STATES:
+                bad |= _unfinished(sheet.frame[name])
+                states |= dict.fromkeys(sheet.frame[name][_unfinished(sheet.frame[name])])
+        frames[path] = sheet.frame[~bad]
+        gone = set(sheet.frame.index[bad]) - set(frames[path].index)  # not those that ran again
+        failed, rows = failed | gone, max(rows, int(bad.sum()))
+    left_out = max(rows, len(failed))
+    if left_out:
+        total = max(len(sheet.frame) for sheet in sheets.values())
+        notes.append(f"left out, as their state is {listed(states, 4)}: {left_out} of {total} runs")
+    for path, frame in frames.items():
+        frames[path] = frame[~frame.index.isin(failed)]
+        if frames[path].empty:
+            raise DataError(f"Expected runs that have finished in {path}, found none")
+    return frames
+
+
+def _unfinished(states: pandas.Series) -> np.ndarray:
+    """Returns which runs have failed; where some are called finished, which are not."""
+    known = states.str.lower()
+    if known.isin(FINISHED).any():
+        return ~known.isin((*FINISHED, "")).to_numpy(bool)
+    return known.isin(FAILED).to_numpy(bool)
+
+
+def _check_alike(frame: pandas.DataFrame, path: Path) -> None:
+    """Refuses runs of different lengths, sizes or tokenizers, whose losses do not compare."""
     import pandas
 
-    named = [name for name in frame.columns if name.startswith(start) or name.endswith(end)]
-    return named or [
-        name
-        for name in frame.columns
-        if name and name not in (*KEYS, *ALIKE, *SETTINGS)
-        and (pandas.to_numeric(frame[name], errors="coerce").notna().any()
-             or (frame[name].str.strip() == "").any())
-    ]  # fmt: skip
-
-
-def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) -> list[str]:
-    """Returns the first columns of values, up to where all runs' sums are nearest to 1."""
-    sums = _numbers(frame, names, path).cumsum(1)
-    off = np.abs(sums - 1).max(0)  # (columns,)
-    count = int(off.argmin()) + 1 if off.min() <= ROUNDING else 0
-    if count in (0, len(names)):
-        raise DataError(
-            f"Expected in {path} columns of weights, which sum to 1, and then columns of losses, "
-            f"found {listed(names)}"
-        )
-    return names[:count]
+    for name in frame.columns:
+        if not must_be_alike(name):
+            continue
+        cells = frame[name][frame[name] != ""]
+        numbers = pandas.to_numeric(cells, errors="coerce")
+        if len(cells) and numbers.notna().all():
+            close = np.ptp(numbers) <= ROUNDING * np.abs(numbers).max()
+        else:
+            close = cells.nunique() < 2
+        if not close:
+            values = cells[~numbers.astype(object).fillna(cells).duplicated()]
+            raise DataError(
+                f"Expected runs with one '{name}' in {path}, found {listed(sorted(values), 3)}: "
+                "losses of different ones do not compare"
+            )
 
 
 def _numbers(
-    frame: pandas.DataFrame, names: list[str], path: Path, *, missing: bool = False
+    frame: pandas.DataFrame, names: Sequence[str], path: Path, *, missing: bool = False
 ) -> np.ndarray:
     """Returns columns as finite numbers ``(rows, columns)``, NaN for what may be `missing`."""
     import pandas
 
+    names = list(names)
     values = frame[names].apply(pandas.to_numeric, errors="coerce").to_numpy(float, copy=True)
     wrong = ~(np.abs(values) < 1e100)  # a run that diverged so far would hide all others
     if missing:
@@ -321,10 +288,11 @@ def _numbers(
 
 
 def _on_simplex(
-    frame: pandas.DataFrame, domains: list[str], path: Path, normalise: bool
+    frame: pandas.DataFrame, domains: Sequence[str], path: Path, unit: float, normalise: bool
 ) -> np.ndarray:
-    """Returns the weights ``(N, K)`` of a table's columns, checked."""
-    weights = _numbers(frame, domains, path)
+    """Returns the weights ``(N, K)`` of a table's columns, of which each run's sum to `unit`,
+    checked."""
+    weights = _numbers(frame, domains, path) / unit
     row, column = map(int, np.unravel_index(weights.argmin(), weights.shape))
     if weights[row, column] < 0:
         raise DataError(

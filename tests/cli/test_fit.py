@@ -93,7 +93,7 @@ def fit(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Fits tables into `out`; returns what its metrics tell."""
 
     def fit(runs: Path, *more: str) -> dict[str, Any]:
-        given = ["--method", "regmix", "--runs", str(runs), "--regmix_draws", "500"]
+        given = ["--runs", str(runs), "--regmix_draws", "500"]
         fit_command([*given, *more, "--out", str(tmp_path / "out")])
         return json.loads((tmp_path / "out" / "metrics.json").read_text())
 
@@ -109,8 +109,10 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     metrics = fit(
         *(write_runs(tmp_path / "runs"), "--target", "exam:*=2", "program=1"),
         *("--prior", str(natural), "--regmix_kl", "0.05", "--predict", str(given)),
-        *("--data", "nowhere"),
+        *("--data", "nowhere", "--minimize", "*"),
     )
+    assert (metrics["method"], metrics["columns"]["weights"]) == ("bydore", [*DOMAINS])
+    assert metrics["asked"]["program"]["direction"] == "minimised"
     assert [*metrics["regressions"]] == [metrics["regression"]] == ["law"]
     assert metrics["regressions"]["law"]["spearman_x100"] > 90
     mixture = Mixture.from_json(out / "mixture.json").as_dict()
@@ -140,7 +142,9 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
 def test_all_metrics_have_a_row_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
 ) -> None:
-    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all")["each_metric"]
+    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all", "--minimize", "all")[
+        "each_metric"
+    ]
     assert list(found) == ["exam:a", "exam:b", "program"]
     assert found["program"]["spearman_x100"] > 85
     shown = capsys.readouterr().out
@@ -167,10 +171,105 @@ def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
     fit(runs, "--target", "mmlu_acc", "--maximize", "mmlu_acc")
     mixture = json.loads((tmp_path / "out" / "mixture.json").read_text())
     assert mixture["weights"]["law"] > 0.7
-    assert mixture["notes"][-2:] == [
-        "Metrics maximised: mmlu_acc.", "Metrics left out without mmlu_acc: 1 of 24 runs."
-    ]  # fmt: skip
-    assert "maximised: mmlu_acc" in capsys.readouterr().out
+    best = f"Maximised: mmlu_acc (best {0.3 + 0.2 * weights[:, law].max():.6g}, run r"
+    assert mixture["notes"][-2].startswith(best)
+    assert mixture["notes"][-1] == "Left out without mmlu_acc: 1 of 24 runs."
+    shown = capsys.readouterr()
+    assert "maximised: mmlu_acc" in shown.err
+    assert "metrics: mmlu_acc, step_loss\n" in shown.err
+    assert "Maximised: mmlu_acc" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("method", "regression"),
+    [
+        ((), "law"),
+        (("regmix",), "lightgbm"),
+        (("regmix", "few"), "linear"),
+        (("olmix",), "log_linear"),
+    ],
+)
+def test_what_is_ours_is_called_ours_and_what_is_others_theirs(
+    method: tuple[str, ...],
+    regression: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fit: Callable[..., dict[str, Any]],
+) -> None:
+    runs = write_runs(tmp_path / "runs", 20 if "few" in method else 52)
+    asked = ("--target", "exam:a", "--minimize", "*")
+    metrics = fit(runs, *asked, *(("--method", method[0]) if method else ()))
+    name = method[0] if method else "bydore"
+    assert (metrics["method"], metrics["regression"]) == (name, regression)
+    kept = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert kept["fit"]["method"] == name
+    shown = capsys.readouterr()
+    assert f"regression: {regression} (--method {name})" in shown.err
+    assert f"{regression} was taken" in shown.out
+    record = read_run(tmp_path / "out")
+    assert (record.method, record.searched) == (name, False)
+    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json").as_dict()
+    assert mixture["law"] == max(mixture.values())
+
+
+def test_how_a_table_is_read_stands_on_the_screen_in_the_record_and_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
+) -> None:
+    """A table as W&B exports it: a crashed run, a step, a time, and a loss of the training."""
+    rng = np.random.default_rng(0)
+    rows = ["Name,State,_runtime,_step,weights.a,weights.b,train_loss,val/loss"]
+    for number, weights in enumerate(rng.dirichlet(np.ones(2), 12)):
+        state, loss = ("crashed", 9.0) if number == 3 else ("finished", 2 + weights[0] ** 2)
+        cells = [f"r{number}", state, 100 + number, 500, *weights, 7, loss]
+        rows.append(",".join(map(str, cells)))
+    (tmp_path / "runs.csv").write_text("\n".join(rows))
+    metrics = fit(tmp_path / "runs.csv", "--target", "all")
+    assert (metrics["runs"], metrics["regressions"]["law"]["spearman_x100"] > 90) == (11, True)
+    columns = metrics["columns"]
+    assert columns["weights"] == ["weights.a", "weights.b"]
+    assert columns["metrics"] == ["val/loss"]
+    assert columns["ignored"]["train_loss"] == "a loss of the training"
+    assert metrics["reading"] == ["left out, as their state is crashed: 1 of 12 runs"]
+    assert metrics["asked"]["val/loss"]["run"] in {f"r{n}" for n in range(12)} - {"r3"}
+    shown, page = capsys.readouterr(), (tmp_path / "out" / "report.html").read_text()
+    lines = (
+        *("weights: weights.a, weights.b", "metrics: val/loss", "minimised: val/loss (best 2"),
+        "left out, as their state is crashed: 1 of 12 runs",
+    )
+    for line in lines:
+        assert line in shown.err
+    assert "train_loss (a loss of the training)" in shown.err
+    for text in ("weights.a, weights.b", "a loss of the training", "minimised"):
+        assert text in page
+        assert text in " ".join(shown.out.split())
+
+
+def test_losses_in_another_unit_give_the_same_mixture(
+    tmp_path: Path, fit: Callable[..., dict[str, Any]]
+) -> None:
+    found = []
+    for unit in (1, 1e-9, 1e25):
+        rng, rows = np.random.default_rng(0), ["run,a,b,loss"]
+        for number, (a, b) in enumerate(rng.dirichlet(np.ones(2), 21)):
+            loss = unit * (2 + a**2 + 0.1 * b + 0.02 * rng.standard_normal())
+            rows.append(
+                f"r{number},{a!r},{b!r},{loss!r}".replace("np.float64(", "").replace(")", "")
+            )
+        (tmp_path / "runs.csv").write_text("\n".join(rows))
+        metrics = fit(tmp_path / "runs.csv", "--target", "loss")
+        mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
+        assert mixture.predicted_loss is not None
+        mean, deviation = mixture.predicted_loss["weights"]
+        (verdict,) = (
+            one for one in verdicts_of(read_run(tmp_path / "out"))
+            if one.question == "Is it better than the prior?"
+        )  # fmt: skip
+        gain = metrics["gain_over_prior"]
+        found.append((*mixture.weights, mean / unit, (deviation or 0) / unit, gain["probability"]))
+        assert verdict.answer == "Yes, as predicted"
+        shutil.rmtree(tmp_path / "out")
+    np.testing.assert_allclose(found[1], found[0], rtol=0.02)
+    np.testing.assert_allclose(found[2], found[0], rtol=0.02)
 
 
 def test_the_pages_command_runs(
@@ -182,7 +281,7 @@ def test_the_pages_command_runs(
     write_runs(tmp_path / "dclm", 40, names=("minerva", "codex", "mbpp"))
     (tmp_path / "dclm" / "natural.json").write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
     (tmp_path / "mine.csv").write_text("name,web,law,code\nmine,0.2,0.2,0.6\n")
-    quick = ("--regmix_draws", "500", "--regmix_regression", "linear")
+    quick = ("--regmix_draws", "500", "--method", "regmix", "--regmix_regression", "linear")
     fit_command([*shlex.split(command.replace("\\\n", " ")), *quick])
     assert "Given mixtures" in capsys.readouterr().out
 
@@ -191,7 +290,15 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
     tokens = tmp_path / "tokens.json"
     tokens.write_text('{"web": 1000, "law": 250, "code": 400}')
     metrics = fit(
-        *(write_runs(tmp_path / "runs"), "--target", "exam:a", "--max_epochs", "2"),
+        *(
+            write_runs(tmp_path / "runs"),
+            "--target",
+            "exam:a",
+            "--max_epochs",
+            "2",
+            "--minimize",
+            "*",
+        ),
         *("--target_tokens", "1000", "--domain_tokens", str(tokens)),
     )
     mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
@@ -212,6 +319,9 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
          "run within 2 epochs, found text for 0.750 of it"),
         (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
         (("--runs", "few"), "Expected at least 6 runs for law, found 2"),
+        (("--minimize", "program"), "direction for exam:a, whose name does not say that it is"),
+        (("--method", "regmix", "--regmix_regression", "law"),
+         "Expected a regression of regmix (lightgbm, linear), found law: --method bydore fits it"),
     ],
 )  # fmt: skip
 def test_mistakes_with_tables_leave_nothing(
@@ -225,7 +335,7 @@ def test_mistakes_with_tables_leave_nothing(
     write_runs(Path("few"), 2)
     Path("few.json").write_text('{"web": 10, "law": 10, "code": 10}')
     Path("other.json").write_text('{"web": 10, "law": 10}')
-    given = ("--method", "regmix", "--runs", write_runs(Path("runs")), "--target", "exam:a")
+    given = ("--runs", write_runs(Path("runs")), "--target", "exam:a", "--minimize", "*")
     assert message in refused("fit", *given, *more, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -235,7 +345,9 @@ def test_mistakes_with_tables_leave_nothing(
     [
         (["--method", "magic"], "Expected a method (uniform, natural,"),
         (["--method", "mde", "--runs", "x", "--target", "y"],
-         "Expected --method regmix with --runs, found 'mde'"),
+         "Expected --method bydore, regmix, olmix or none with --runs, found 'mde'"),
+        (["--method", "olmix"], "Expected a method (uniform, natural,"),
+        ([], "autoscale, mde, mixmin, fastmix, bydore), found none"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],

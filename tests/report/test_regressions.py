@@ -66,6 +66,37 @@ def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> Non
     assert "94 % in their 94 % intervals" in found.figures
 
 
+def test_how_the_table_was_read_is_said() -> None:
+    columns = {"weights": ["a", "b"], "metrics": ["loss"], "ignored": {"lr": "a setting"}}
+    found = verdict(
+        fitted(columns=columns, reading=["left out: 1 of 9"]), "How was the table read?"
+    )
+    assert (found.level, found.answer) == ("good", "2 columns as weights, 1 as metrics")
+    assert found.figures == (
+        "Weights: a, b. Metrics: loss. Neither: lr (a setting). Left out: 1 of 9."
+    )
+    found = verdict(fitted(columns={**columns, "phase": "phase 0"}), "How was the table read?")
+    assert found.level == "careful"
+    (asked,) = regression_tables(
+        record_of(metrics={"asked": {"acc": {"direction": "maximised", "best": 0.5, "run": "r"}}})
+    )
+    assert asked.rows == [("acc", "maximised", "0.5000", "r")]
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e25])
+def test_predictions_in_any_unit_are_told_apart(unit: float) -> None:
+    mixture = Mixture(
+        names=("a", "b"),
+        weights=(0.6, 0.4),
+        prior=(0.8, 0.2),
+        predicted_loss={"weights": (3.0 * unit, 0.1 * unit), "prior": (3.2 * unit, None)},
+    )
+    gain = {"mean": 0.2 * unit, "probability": 0.99, "sure": True}
+    found = verdict(record_of(mixture, metrics={"runs": 3, "gain_over_prior": gain}), BETTER)
+    assert found.answer == "Yes, as predicted"
+    assert f"weights {3 * unit:.4g} ± {0.1 * unit:.4g}; prior {3.2 * unit:.4g}" in found.figures
+
+
 def test_its_tables_tell_what_is_known() -> None:
     def tables(**details: Any) -> list[Table]:
         return regression_tables(record_of(metrics=details))

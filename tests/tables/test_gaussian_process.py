@@ -10,11 +10,15 @@ from planted_tables import planted, truth
 pytest.importorskip("botorch")
 
 from bydore_pyro.core.laplace import fit_law
+from bydore_pyro.tables import gaussian_process
 from bydore_pyro.tables.gaussian_process import (
     GaussianProcess,
     fit_gaussian_process,
     fit_law_processes,
+    likeliest_process,
+    unit_of,
 )
+from bydore_pyro.utils.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +86,55 @@ def test_few_runs_of_many_domains_tell_their_ranks() -> None:
     losses = 5 - 0.3 * np.log(weights[:, 0] + 1e-3) - 0.1 * np.log(weights[:, 2] + 1e-3)
     found = fit_gaussian_process(weights[:24], losses[:24]).predict(weights[24:])
     assert np.corrcoef(found, losses[24:])[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e25])
+def test_losses_in_any_unit_give_the_same_answer_in_that_unit(unit: float) -> None:
+    (weights, losses), test = planted(20, noise=0.05), planted(50, seed=1)[0]
+    one, other = (fit_gaussian_process(weights, losses * by) for by in (1, unit))
+    np.testing.assert_allclose(other.predict(test), unit * one.predict(test), rtol=1e-6)
+    np.testing.assert_allclose(other.deviation(test), unit * one.deviation(test), rtol=1e-4)
+    np.testing.assert_allclose(other.left_out()[0], unit * one.left_out()[0], rtol=1e-3)
+    own = [-1, 0]
+    both = np.stack([losses, losses + weights[:, 0]], 1)
+    pairs = zip(*(fit_law_processes(weights, both * by, own) for by in (1, unit)), strict=True)
+    for law, scaled in pairs:
+        np.testing.assert_allclose(scaled.predict(test), unit * law.predict(test), rtol=1e-4)
+        np.testing.assert_allclose(scaled.deviation(test), unit * law.deviation(test), rtol=1e-3)
+
+
+def test_usual_losses_keep_their_unit_and_others_get_a_power_of_two() -> None:
+    losses = planted(20)[1]
+    assert unit_of(losses) == unit_of(losses[:, None] * [1, 10, 100]) == 1
+    for by in (1e-9, 1e25):
+        unit = unit_of(losses * by)
+        assert np.log2(unit) % 1 == 0
+        assert 0.5 < (losses * by).std() / unit < 2
+
+
+def test_runs_on_one_mixture_say_how_large_the_noise_is() -> None:
+    """Four seeds of each of ten mixtures: a process through every loss would have no noise."""
+    weights = planted(10)[0]
+    losses = np.repeat(truth(weights), 4) + 0.1 * np.random.default_rng(1).standard_normal(40)
+    found = fit_gaussian_process(np.repeat(weights, 4, 0), losses)
+    assert np.sqrt(found.noise) == pytest.approx(0.1, rel=0.3)
+    means = losses.reshape(10, 4).mean(1)
+    np.testing.assert_allclose(found.predict(weights), means, atol=0.1)
+
+
+def test_a_constant_is_searched_for_again_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = list[tuple[float, float]]()
+    search = gaussian_process._from_start
+
+    def counted(weights: np.ndarray, losses: np.ndarray, start: tuple[float, float]) -> object:
+        starts.append(start)
+        return search(weights, losses, start) if len(starts) == 3 else (None, -np.inf)
+
+    monkeypatch.setattr(gaussian_process, "_from_start", counted)
+    weights, losses = planted(20, noise=0.05)
+    assert likeliest_process(weights, losses) is not None, "another start has found it"
+    assert len(set(starts)) == len(starts) == 5
+    monkeypatch.setattr(gaussian_process, "FLAT", np.inf)
+    assert likeliest_process(weights, losses) is None
+    with pytest.raises(DataError, match=r"depend on the weights, found .* all 20 runs for noise"):
+        fit_gaussian_process(weights, losses)

@@ -99,6 +99,17 @@ def test_nothing_far_from_every_run_is_proposed_or_sure(kind: Any) -> None:
     assert (vertex.sure, vertex.probability) == (False, None)
 
 
+def test_a_note_on_doubt_does_not_contradict_itself() -> None:
+    """A probability of 100 % that left-out runs do not confirm is no "not sure ... 100 %"."""
+    weights, losses = planted(40, noise=0.05)
+    model = validated(fit_regression("gaussian_process", weights, losses), None)
+    mixture, gain, _ = proposed(model, NAMES, region_of(weights), draws=1000)
+    assert (gain.sure, gain.probability or 0) == (False, pytest.approx(1, abs=0.03))
+    notes = " ".join(mixture.notes)
+    assert "lower than the prior's, but the runs do not confirm it." in notes
+    assert "No sure improvement" not in notes
+
+
 def test_the_gaussian_process_tells_loss_intervals_and_gain() -> None:
     weights, losses = planted(60, noise=0.05)
     model, region = fit_regression("gaussian_process", weights, losses), region_of(weights)

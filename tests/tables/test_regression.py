@@ -11,6 +11,7 @@ from planted_tables import planted
 
 pytest.importorskip("botorch")
 
+from bydore_pyro.tables import gaussian_process
 from bydore_pyro.tables.gaussian_process import GaussianProcess
 from bydore_pyro.tables.left_out import spearman_x100
 from bydore_pyro.tables.regression import (
@@ -18,12 +19,14 @@ from bydore_pyro.tables.regression import (
     LIGHTGBM,
     REACH,
     TREES,
+    WHOSE,
     Either,
     PointRegression,
     Regression,
     check_runs_differ,
     fit_regression,
     interval_of_run,
+    kind_of,
 )
 from bydore_pyro.utils import errors
 from bydore_pyro.utils.errors import DataError
@@ -148,3 +151,56 @@ def test_either_has_the_moments_of_a_draw_of_one_of_two() -> None:
     gap, unsure = model.gap(test[0], test[1])
     assert gap == pytest.approx(mean[1] - mean[0])
     assert unsure == pytest.approx((drawn[:, 1] - drawn[:, 0]).std(), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["law", "gaussian_process"])
+def test_rows_that_stand_three_times_change_nothing(kind: Any) -> None:
+    """Taken for three runs without noise, they collapse the process to a constant."""
+    weights, losses = planted(10, noise=0.05)
+    test = planted(50, seed=1)[0]
+    once = fit_regression(kind, weights, losses)
+    thrice = fit_regression(kind, np.repeat(weights, 3, 0), np.repeat(losses, 3))
+    np.testing.assert_array_equal(thrice.predict(test), once.predict(test))
+    np.testing.assert_array_equal(
+        np.asarray(thrice.deviation(test)), np.asarray(once.deviation(test))
+    )
+    with pytest.raises(DataError, match=r"Expected at least .* runs for .*, found 1"):
+        fit_regression(kind, np.repeat(weights[:1], 9, 0), np.repeat(losses[:1], 9))
+
+
+@pytest.mark.parametrize("kind", ["law", "linear", "lightgbm", "log_linear", "gaussian_process"])
+@pytest.mark.parametrize("unit", [1e-9, 1e25])
+def test_losses_in_any_unit(kind: Any, unit: float) -> None:
+    (weights, losses), test = planted(40, noise=0.05), planted(50, seed=1)[0]
+    one, other = (fit_regression(kind, weights, losses * by) for by in (1, unit))
+    np.testing.assert_allclose(other.predict(test) / unit, one.predict(test), rtol=1e-3)
+    assert other.least == pytest.approx(unit * one.least)
+
+
+def test_a_process_that_is_a_constant_leaves_the_law_alone_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights, losses = planted(20, noise=0.05)
+    assert fit_regression("law", weights, losses).notes == ()
+    monkeypatch.setattr(gaussian_process, "FLAT", np.inf)
+    found = fit_regression("law", weights, np.stack([losses, 2 * losses], 1), (0.5, 0.5))
+    assert all(isinstance(one, GaussianProcess) for one in found.models)
+    (note,) = found.notes
+    assert note.startswith("The law of losses decides alone on 2 of 2 metrics")
+    with pytest.raises(DataError, match="losses that depend on the weights"):
+        fit_regression("gaussian_process", weights, losses)
+
+
+def test_each_method_has_regressions_of_its_own() -> None:
+    assert [kind_of(method, "auto", 40) for method in WHOSE] == ["law", "lightgbm", "log_linear"]
+    assert kind_of("regmix", "auto", 39) == "linear", "LightGBM needs 40 runs"
+    assert kind_of("regmix", "linear", 99) == "linear"
+    assert kind_of("bydore", "gaussian_process", 9) == "gaussian_process"
+    for method, choice, other in (
+        ("regmix", "law", "bydore"),
+        ("regmix", "gaussian_process", "bydore"),
+        ("bydore", "lightgbm", "regmix"),
+        ("bydore", "log_linear", "olmix"),
+    ):
+        with pytest.raises(DataError, match=f"a regression of {method} .* --method {other} fits"):
+            kind_of(method, choice, 99)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
     config = RegressionConfig(regmix_draws=500)
     linear = RegressionConfig(regmix_draws=500, regmix_regression="linear")
     with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3"):
-        fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, linear)
+        fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, linear, method="regmix")
     with pytest.raises(DataError, match="found one run"):
         fit_table_of_runs(table_of(1), {"t": 1.0}, PRIOR, config)
     with pytest.raises(DataError, match=r"nowhere\.csv"):
@@ -46,7 +46,7 @@ def test_a_metric_in_another_unit_is_noted() -> None:
     table, config = table_of(8), RegressionConfig(regmix_draws=500, regmix_regression="linear")
     both = dataclasses.replace(table, targets=("t", "u"), losses=table.losses * [1, 100])
     notes = [
-        fit_table_of_runs(both, shares, PRIOR, config)[0].notes
+        fit_table_of_runs(both, shares, PRIOR, config, method="regmix")[0].notes
         for shares in ({"t": 0.5, "u": 0.5}, {"t": 0.6, "u": 0.4})
     ]
     assert ["'u' differs 100 times as much as 't'" in " ".join(one) for one in notes] == [
@@ -98,7 +98,7 @@ def test_runs_of_a_smaller_model_are_of_the_same_domains_and_metrics() -> None:
         fit_table_of_runs(small, {"t": 1.0}, PRIOR, config, smaller=small)
     linear = RegressionConfig(regmix_draws=500, regmix_regression="linear")
     with pytest.raises(DataError, match="Expected the law of losses with --scale_up, found linear"):
-        fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, linear, smaller=small)
+        fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, linear, method="regmix", smaller=small)
 
 
 def test_priors_of_tables(tmp_path: Path) -> None:

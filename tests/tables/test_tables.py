@@ -8,14 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bydore_pyro.tables.tables import (
-    ALL,
-    RunsTable,
-    directed,
-    metric_shares,
-    read_mixtures,
-    read_runs,
-)
+from bydore_pyro.tables.tables import read_mixtures, read_runs
 from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = """index,train_the_pile_arxiv,train_the_pile_pile_cc,note
@@ -101,7 +94,7 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
         (WEIGHTS.replace("index", "id"), LOSSES, "column run or .*mixture_1m.csv, found id, t"),
         (WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
          LOSSES, "columns of weights and losses .*mixture_1m.csv, found none"),
-        (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
+        (WEIGHTS, LOSSES + "8,1,1,\n9,1,1,\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
         (WEIGHTS.replace("0.25", "nan"), LOSSES, "finite .*, run '7', column 'train_.*'nan'"),
         (WEIGHTS.replace("0.25", "-0.25"), LOSSES, "weights >= 0 .* run '7', column .*found -0.25"),
@@ -118,10 +111,11 @@ def test_bad_tables_are_one_line(tmp_path: Path, weights: str, losses: str, mess
 
 
 def test_one_table_parts_where_the_sums_are_nearest_to_1(tmp_path: Path) -> None:
-    """A learning rate or an error are no weights, and the last weight may be as small as one."""
+    """An error is no weight, the last weight may be as small as one, and a column of 0 beside the
+    weights is a domain that no run holds."""
     rows = "\n1,a,0.2,0.8,0,0.004,2.5\n2,b,0.6,0.4,0,0.005,2.25\n"
     table = read_runs(write(tmp_path, runs="seed,run,law,web,none,err,loss" + rows) / "runs.csv")
-    assert (table.domains, table.targets) == (("law", "web"), ("none", "err", "loss"))
+    assert (table.domains, table.targets) == (("law", "web", "none"), ("err", "loss"))
     rows = "\na,0.199,0.797,0.004,2.5\nb,0.599,0.396,0.005,2.25\n"
     table = read_runs(write(tmp_path, runs="run,law,web,few,loss" + rows) / "runs.csv")
     assert (table.domains, table.targets) == (("law", "web", "few"), ("loss",))
@@ -134,92 +128,87 @@ def test_runs_of_other_lengths_or_tokenizers_do_not_compare(tmp_path: Path) -> N
     table = read_runs(write(tmp_path, ratios=ratios, metrics=metrics))
     assert (table.domains, table.targets) == (("x", "y"), ("loss",))
     write(tmp_path, metrics=metrics.replace("b,1e9", "b,2e9"))
-    with pytest.raises(DataError, match=r"one 'tokens' in .*, found 1000000000, 2e9: loss"):
+    with pytest.raises(DataError, match=r"one 'Tokens' in .*, found 1000000000, 2e9: loss"):
         read_runs(tmp_path)
     write(tmp_path, ratios=ratios.replace("b,gpt2", "b,other"))
     with pytest.raises(DataError, match=r"one 'tokenizer' in .*ratios.csv, found gpt2, other"):
         read_runs(tmp_path)
 
 
-TABLE = RunsTable(
-    runs=("r", "s"),
-    domains=("a", "b"),
-    weights=np.array([[0.5, 0.5], [0.2, 0.8]]),
-    targets=("exam:rc::x", "code_1", "code_2", "a=b"),
-    losses=np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]),
-)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (["code_1"], {"code_1": 1.0}),
-        (["code_*"], {"code_1": 0.5, "code_2": 0.5}),
-        (["exam:rc::x=2", "code_*=1"], {"exam:rc::x": 0.5, "code_1": 0.25, "code_2": 0.25}),
-        (["code_*", "code_1=0", "code_2=2"], {"code_1": 0.25, "code_2": 0.75}),
-        ([ALL], dict.fromkeys(TABLE.targets, 0.25)),
-    ],
-)
-def test_names_patterns_and_weights(wanted: list[str], expected: dict[str, float]) -> None:
-    shares = metric_shares(TABLE, wanted)
-    assert shares == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("essay", "Expected one of the targets .*, found 'essay'"),
-        ("code_1=x", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=x'"),
-        ("code_1=0", "Expected a metric with a weight > 0, found none"),
-    ],
-)
-def test_metrics_that_are_none(wrong: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        metric_shares(TABLE, [wrong])
-
-
-SWARM = """run,loss,other,mmlu_acc,f1
-a,1,,0.5,0.5
-b,2,nan,,0.25
-c,inf,3,0.25,0.125
-"""
-
-
-def test_runs_that_failed_are_left_out_where_they_are_asked_for(tmp_path: Path) -> None:
-    """What is not asked for may be missing; a run of which there are weights alone failed."""
+def test_a_run_of_which_there_are_weights_alone_has_no_losses(tmp_path: Path) -> None:
     weights = "run,x,y\na,0.5,0.5\nb,0.25,0.75\nc,1,0\nd,0,1\n"
-    table = read_runs(write(tmp_path, ratios=weights, metrics=SWARM))
+    swarm = "run,loss,other\na,1,\nb,2,nan\nc,inf,3\n"
+    table = read_runs(write(tmp_path, ratios=weights, metrics=swarm))
     assert table.runs == ("a", "b", "c", "d")
-    found, told = directed(table, {"loss": 1.0})
-    assert (found.runs, found.losses_of("loss").tolist()) == (("a", "b"), [1, 2])
-    assert (found.weights.tolist(), told) == ([[0.5, 0.5], [0.25, 0.75]],
-                                             ["left out without loss: 2 of 4 runs"])  # fmt: skip
-    found, told = directed(table, {"mmlu_acc": 1.0}, ["mmlu*"])
-    assert (found.runs, found.losses_of("mmlu_acc").tolist()) == (("a", "c"), [-0.5, -0.25])
-    assert told == ["maximised: mmlu_acc", "left out without mmlu_acc: 2 of 4 runs"]
-    both = {"loss": 0.5, "mmlu_acc": 0.5}
-    with pytest.raises(DataError, match=r"of one unit, or NAME=WEIGHT .*'mmlu_acc'.*'loss'"):
-        directed(table, both, ["mmlu_acc"])
-    directed(table, {"loss": 0.2, "mmlu_acc": 0.8}, ["mmlu_acc"])
-    with pytest.raises(DataError, match="Expected runs with loss, other, found none"):
-        directed(table, {"loss": 0.5, "other": 0.5})
-    write(tmp_path, metrics=SWARM.replace("inf", "five"))
+    np.testing.assert_array_equal(table.losses_of("loss"), [1, 2, np.nan, np.nan])
+    write(tmp_path, metrics=swarm.replace("inf", "five"))
     with pytest.raises(DataError, match=r"finite number .*run 'c', column 'loss', found 'five'"):
         read_runs(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["mmlu_acc", "pass@1", "squad/exact_match", "acc_norm,none"])
-def test_a_name_that_sounds_as_if_higher_were_better_needs_a_direction(name: str) -> None:
-    table = RunsTable(
-        runs=("r",), domains=("a",), weights=np.ones((1, 1)), targets=("bpb", name),
-        losses=np.array([[1.0, 2.0]]),
-    )  # fmt: skip
-    with pytest.raises(DataError, match=f"--maximize {name}, or --minimize {name}"):
-        directed(table, {name: 1.0})
-    assert directed(table, {"bpb": 1.0})[0].losses.tolist() == [[1, 2]]
-    assert directed(table, {name: 1.0}, [name])[0].losses.tolist() == [[1, -2]]
-    assert directed(table, {name: 1.0}, [], [name])[0].losses.tolist() == [[1, 2]]
-    with pytest.raises(DataError, match="one direction for"):
-        directed(table, {name: 1.0}, ["*"], [name])
-    with pytest.raises(DataError, match=r"one of the targets .*, found 'none'"):
-        directed(table, {name: 1.0}, ["none"])
+def test_one_table_may_lack_losses_but_no_weights(tmp_path: Path) -> None:
+    text = "run,x,y,loss,other_loss\na,0.5,0.5,1,\nb,0.25,0.75,,3\nc,1,0,2,4\n"
+    path = write(tmp_path, runs=text) / "runs.csv"
+    table = read_runs(path)
+    np.testing.assert_array_equal(table.losses, [[1, np.nan], [np.nan, 3], [2, 4]])
+    path.write_text(text.replace("0.25,", ","))
+    with pytest.raises(DataError, match=r"finite number .*run 'b', column 'x', found ''"):
+        read_runs(path)
+
+
+STATES = """name,state,x,y,loss
+a,finished,0.5,0.5,1
+b,crashed,0.25,0.75,9
+b,finished,0.25,0.75,2
+c,Failed,0.1,0.9,8
+d,finished,1,0,3
+"""
+
+
+def test_runs_that_did_not_finish_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = write(tmp_path, runs=STATES) / "runs.csv"
+    table = read_runs(path)
+    assert (table.runs, table.losses[:, 0].tolist()) == (("a", "b", "d"), [1, 2, 3])
+    assert table.notes == ("left out, as their state is crashed, Failed: 2 of 5 runs",)
+    path.write_text(STATES.replace("finished", "crashed"))
+    with pytest.raises(DataError, match=r"Expected runs that have finished in .*, found none"):
+        read_runs(path)
+    words = {"killed": 1, "preempted": 1, "fine": 0}
+    for word, gone in words.items():  # where nothing is called finished, known words count
+        path.write_text(f"run,status,x,y,loss\na,{word},0.5,0.5,1\nb,good,0.25,0.75,2\n")
+        assert len(read_runs(path).runs) == 2 - gone
+    ratios = "run,x,y\na,0.5,0.5\nb,0.25,0.75\nc,1,0\n"
+    metrics = "run,status,loss\na,completed,1\nb,running,2\nc,completed,3\n"
+    table = read_runs(write(tmp_path / "..", ratios=ratios, metrics=metrics) / "ratios.csv")
+    assert table.runs == ("a", "c")
+
+
+def test_equal_steps_are_those_within_a_hundredth(tmp_path: Path) -> None:
+    text = "run,x,y,_step,loss\na,0.5,0.5,4999,1\nb,0.25,0.75,5000,2\n"
+    path = write(tmp_path, runs=text) / "runs.csv"
+    assert read_runs(path).targets == ("loss",)
+    path.write_text(text.replace("4999", "4000"))
+    with pytest.raises(DataError, match=r"one '_step' in .*, found 4000, 5000: losses of diff"):
+        read_runs(path)
+
+
+def test_weights_in_percent_and_counts_are_shares(tmp_path: Path) -> None:
+    path = write(tmp_path, runs="run,x,y,loss\na,50,50,1\nb,25,75,2\n") / "runs.csv"
+    assert read_runs(path).weights.tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    names, rows = read_mixtures(path, ("y", "x"))
+    assert (names, rows.tolist()) == (("a", "b"), [[0.5, 0.5], [0.75, 0.25]])
+    path.write_text("run,weights/x,weights/y,loss\na,50%,50%,1\nb,25%,75%,2\n")
+    table = read_runs(path)
+    assert (table.domains, table.weights[1].tolist()) == (("x", "y"), [0.25, 0.75])
+    assert read_mixtures(path, ("x", "y"))[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert "percent signs, taken as hundredths: weights/x, weights/y" in table.notes[0]
+    path.write_text("run,x,y,loss\na,5000,5000,1\nb,2500,7500,2\n")
+    table = read_runs(path)
+    assert (table.columns.unit, table.weights[1].tolist()) == (10000, [0.25, 0.75])
+
+
+def test_the_runs_are_named_by_a_column_that_names_each_once(tmp_path: Path) -> None:
+    path = write(tmp_path, runs="Name,run_id,x,y,loss\na,1,0.5,0.5,1\na,2,0.25,0.75,2\n")
+    assert read_runs(path / "runs.csv").runs == ("1", "2")
+    (path / "runs.csv").write_text(",x,y,loss\nfirst,0.5,0.5,1\nsecond,0.25,0.75,2\n")
+    assert read_runs(path / "runs.csv").runs == ("first", "second")

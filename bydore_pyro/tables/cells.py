@@ -1,0 +1,110 @@
+"""The cells of a CSV file as text: which character separates them, and how numbers are written.
+
+Spreadsheets write semicolons and decimal commas, others tabs, percent signs, or commas between
+thousands. Numbers leave here with a decimal point. What was done is reported in a line each.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bydore_pyro.utils import DataError, expecting, listed
+
+if TYPE_CHECKING:
+    import pandas
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
+ONE_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?%?", re.IGNORECASE)
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
+POINT = re.compile(r"[+-]?\d+\.\d+(e[+-]?\d+)?%?", re.IGNORECASE)
+PERCENT = re.compile(r"[+-]?\d+(\.\d+)?\s*%")
+
+
+def read_cells(path: Path) -> tuple[pandas.DataFrame, tuple[str, ...]]:
+    """Returns a CSV file's cells as text without spaces around them, and lines on how it was read.
+
+    Raises:
+        DataError: When the file cannot be read, a row has more or fewer cells than the header, or
+            its commas in numbers can be read in two ways.
+    """
+    import pandas
+
+    with expecting(f"Expected a CSV file in UTF-8, found {path}:"):
+        text = path.read_text(encoding="utf-8-sig")
+        separator, rows = _rows_of(text)
+    if not rows:
+        raise DataError(f"Expected a CSV file with a header in {path}, found an empty one")
+    header, *rows = rows
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise DataError(
+                f"Expected {len(header)} cells in every row of {path}, as in its header, found "
+                f"{len(row)} in row {number}"
+            )
+    notes = [] if separator == "," else [f"{path}: cells separated by {SEPARATORS[separator]}"]
+    mark = _without_commas(rows, path)
+    notes += [f"{path}: {mark}"] if mark else []
+    frame = pandas.DataFrame(rows, columns=pandas.Index(header, dtype=object), dtype=object)
+    percent = []
+    for place, name in enumerate(header):
+        cells = frame.iloc[:, place]
+        known = cells[~cells.str.lower().isin(MISSING)]
+        if len(known) and all(PERCENT.fullmatch(cell) for cell in known):
+            turned = {cell: repr(float(cell.rstrip("% ")) / 100) for cell in known}
+            frame.isetitem(place, cells.map(lambda cell, turned=turned: turned.get(cell, cell)))
+            percent.append(name)
+    if percent:
+        notes.append(f"{path}: percent signs, taken as hundredths: {listed(percent, 8)}")
+    return frame, tuple(notes)
+
+
+def _rows_of(text: str) -> tuple[str, list[list[str]]]:
+    """Returns the character that separates the header's cells best, and the rows that are not
+    empty."""
+    parsed = {
+        one: [
+            [cell.strip() for cell in row]
+            for row in csv.reader(text.splitlines(keepends=True), delimiter=one)
+            if any(cell.strip() for cell in row)
+        ]
+        for one in SEPARATORS
+    }
+    separator = max(parsed, key=lambda one: len(parsed[one][0]) if parsed[one] else 0)
+    rows = parsed[separator]
+    whole = rows and all(len(row) == 1 for row in rows)
+    if whole and any(one in rows[0][0] for one in SEPARATORS):  # each line is in quotes
+        return _rows_of("\n".join(row[0] for row in rows))
+    return separator, rows
+
+
+def _without_commas(rows: list[list[str]], path: Path) -> str:
+    """Writes the numbers of the rows without commas, in place; returns what they were, "" for none.
+
+    One comma is a decimal one where it cannot stand between thousands, as in 0,25 or 3,1825.
+    """
+    cells = [cell for row in rows for cell in row]
+    single = [cell for cell in cells if ONE_COMMA.fullmatch(cell)]
+    groups = [cell for cell in cells if THOUSANDS.fullmatch(cell)]
+    if not single and not groups:
+        return ""
+    decimal = [cell for cell in single if not THOUSANDS.fullmatch(cell)]
+    thousands = [cell for cell in groups if cell.count(",") > 1 or "." in cell]
+    if decimal and thousands:
+        raise DataError(
+            f"Expected one decimal mark in {path}, found '{decimal[0]}' and '{thousands[0]}'"
+        )
+    if not decimal and not thousands and not any(POINT.fullmatch(cell) for cell in cells):
+        raise DataError(
+            f"Expected numbers with a decimal point in {path}, found '{single[0]}', which can be "
+            "read in two ways"
+        )
+    mark = "." if decimal else ""
+    for row in rows:
+        for place, cell in enumerate(row):
+            if ONE_COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell):
+                row[place] = cell.replace(",", mark)
+    return "decimal commas" if decimal else "commas between thousands"

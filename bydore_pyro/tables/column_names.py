@@ -1,0 +1,163 @@
+"""What the name of a column says of it: a setting, a time, a loss, a phase of a run.
+
+Names are read word by word; capitals do not matter. A name alone never makes a column a weight.
+"""
+
+from __future__ import annotations
+
+import re
+
+KEYS = ("run", "run_id", "index", "mixture", "name", "run_name")  # columns that may name the runs
+STATES = ("state", "status", "run_state", "run_status")
+FINISHED = ("finished", "completed", "complete", "succeeded", "success", "done", "ok")
+FAILED = (
+    *("crashed", "failed", "failure", "killed", "error", "aborted", "canceled", "cancelled"),
+    *("preempted", "timeout", "timed_out", "oom", "out_of_memory", "diverged", "nan"),
+    *("running", "pending", "queued", "stopped", "interrupted", "unknown"),
+)
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z])({pattern})(?![a-z])", re.IGNORECASE)
+
+
+#: What differs between runs whose losses do not compare.
+ALIKE = re.compile(
+    r"_?((global|train|training|max|total|num|n)_)*(tokens|steps?|iters?|iterations?)"
+    r"(_(seen|trained|total))?|(\w+_)?n?(flops?|params?|parameters|param_count)"
+    r"(_(total|count|k|m|b|millions?|billions?))?|tokenizer|vocabulary|vocab_size|sequence_length|seq_len|"
+    r"scale|model|model_size|size",
+    re.IGNORECASE,
+)
+#: Columns that are neither weights nor metrics, by their whole names, and why.
+APART = {
+    "a setting": r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
+    r"warmup\w*|dropout|momentum|(adam_)?(beta_?[12]|eps|epsilon)|(grad(ient)?_)?clip\w*|"
+    r"temperature|((global|micro|train)_)?batch(_size)?|context_length|(num_|n_)?(layers?|heads?)|"
+    r"width|d_model|hidden_size|gpus?|nodes|world_size|fold|rank|trial|version",
+    "a total": r"total|sum|(total|sum)_(of_)?weights?|weights?_(sum|total)",
+    "a time": r"_?(runtime|timestamp|created|updated|duration|elapsed|epochs?|wall\w*)",
+}
+#: Why a column that is no weight is no metric either, by the words of its name.
+NO_METRIC = {
+    "the least or largest value on the way": re.compile(r"(__|[/.])(min|max)$", re.IGNORECASE),
+    "a standard error": _words("std_?err|standard_?error|std_?dev|std|sem"),
+    "a time or a speed": _words(
+        r"times?|seconds?|secs?|minutes|hours|ms|runtime|timestamp|duration|throughput|tps|mfu|"
+        r"\w*per_(second|sec|s)|wall\w*|created|updated|elapsed|latency|memory|eta"
+    ),
+    "epochs or repetitions": _words("epochs?|repetitions?|repeats?"),
+    "a size or a length": re.compile(
+        r"(?<![a-z])(flops?|params?|parameters|(n|num|total)_tokens|tokens(_seen)?|steps?|"
+        r"iterations?)$",
+        re.IGNORECASE,
+    ),
+    "names the runs": re.compile(r"(?<![a-z])id$", re.IGNORECASE),
+    "a setting": _words("lr|learning_rate|weight_decay|grad(ient)?_norm|batch_size|seed"),
+}
+#: A beginning that says that weights follow: of RegMix, of W&B's settings, of others.
+DECLARED = re.compile(
+    r"train_the_pile_|train[/._]|((config|params?)[/.])?((data|domain|mixture|mix|sampling)[_/.]?)?"
+    r"(weights?|ratios?|shares?|proportions?|probs?|mixture|mix)[/._]",
+    re.IGNORECASE,
+)
+PHASE = re.compile(r"(?<![a-z])(phase|stage)s?[ _./-]*(\d+)", re.IGNORECASE)
+LOSS = re.compile(
+    r"(loss(es)?|nll|bpb|bpc|ppl|perplexity|perplexities|x_?ent|cross[ _-]?entropy|bits_?per_?\w+|"
+    r"(?<![a-z])ce)(?![a-z])",
+    re.IGNORECASE,
+)
+#: With these words a loss is one of which more is better, or a difference that may be either.
+TURNED = _words(
+    r"neg|negative|minus|gains?|improve\w*|reduc\w*|drop|delta|diffs?|difference|change|"
+    r"decrease\w*|scaling|ratio|win"
+)
+#: After a loss's word these say that the column is of something else.
+AFTER = _words(
+    "acc|accuracy|scores?|f1|em|exact_?match|auc|bleu|rouge|reward|rate|rank|scale|weights?|counts?"
+)
+METRIC = _words(
+    r"acc|accuracy|scores?|f1|em|exact_?match|auc|bleu|rouge|reward|error|err|\w*rate|wins?|ties?|"
+    r"stderr|eval|evaluation|val|valid|validation|test|metrics?"
+)
+#: Where logs keep settings and summaries.
+NAMESPACE = re.compile(
+    r"((config|summary|args|hparams|params|trainer|train|run|optim|optimizer|model|data)[/.])*",
+    re.IGNORECASE,
+)
+TRAINING, HELD_OUT = (
+    _words("train|training|trn"),
+    _words(r"val|valid\w*|eval\w*|test|dev|held_?out"),
+)
+
+
+def _spaced(name: str) -> str:
+    """Returns a name whose words are not parted by capitals alone: valLoss becomes val_Loss."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+
+
+def sounds_like_a_loss(name: str) -> bool:
+    """Whether a metric's name says that lower is better."""
+    name = _spaced(name)
+    *_, last = (None, *LOSS.finditer(name))
+    if last is None or TURNED.search(name):
+        return False
+    return not AFTER.search(name, last.end())
+
+
+def sounds_like_a_metric(name: str) -> bool:
+    """Whether a name has a word of metrics, of which some may sum to 1 as weights do."""
+    name = _spaced(name)
+    return bool(LOSS.search(name) or METRIC.search(name))
+
+
+def reason_apart(name: str) -> str:
+    """Returns why a column is no weight, whatever it holds, by its whole name; "" if it may be."""
+    if name.lower() in KEYS:
+        return "names the runs"
+    if name.lower() in STATES:
+        return "the runs' state"
+    if not name or re.fullmatch(r"Unnamed: \d+", name):
+        return "no name"
+    if must_be_alike(name):
+        return "alike in all runs"
+    name = _spaced(name)
+    start = NAMESPACE.match(name)
+    last = name[start.end() if start else 0 :]
+    for reason, pattern in APART.items():
+        if re.fullmatch(pattern, last, re.IGNORECASE):
+            return reason
+    if LOSS.search(name) and TRAINING.search(name) and not HELD_OUT.search(name):
+        return "a loss of the training"
+    return ""
+
+
+def must_be_alike(name: str) -> bool:
+    """Whether runs compare only where they have one value in a column: a length, a size, a
+    tokenizer."""
+    name = _spaced(name)
+    start = NAMESPACE.match(name)
+    return bool(ALIKE.fullmatch(name, start.end() if start else 0))
+
+
+def reason_no_metric(name: str) -> str:
+    """Returns why a column that is no weight is no metric; "" if it may be one."""
+    name = _spaced(name)
+    reasons = (reason for reason, pattern in NO_METRIC.items() if pattern.search(name))
+    return next(reasons, "")
+
+
+def phase_of(name: str) -> str | None:
+    """Returns the phase of a run that a column is called after, such as "phase 0"."""
+    found = PHASE.search(name)
+    return f"{found[1].lower()} {int(found[2])}" if found else None
+
+
+def without_declaration(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the domains' names: columns without what says that they are weights, if all begin
+    with the same."""
+    found = [DECLARED.match(name) for name in names]
+    starts = {match[0] for match in found if match}
+    if len(starts) != 1 or not all(found):
+        return names
+    return tuple(name.removeprefix(next(iter(starts))) for name in names)

@@ -1,0 +1,95 @@
+"""What names of columns say."""
+
+from __future__ import annotations
+
+import pytest
+
+from bydore_pyro.tables.column_names import (
+    must_be_alike,
+    phase_of,
+    reason_apart,
+    reason_no_metric,
+    sounds_like_a_loss,
+    sounds_like_a_metric,
+    without_declaration,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *[
+            (name, "a setting")
+            for name in ("seed", "lr", "wd", "config.weight_decay", "batch_size")
+        ],
+        *[(name, "alike in all runs") for name in ("step", "_step", "n_params", "tokens", "flops")],
+        *[(name, "alike in all runs") for name in ("train/global_step", "model_size", "Tokens")],
+        *[(name, "alike in all runs") for name in ("numParams", "param_count", "model_params_m")],
+        *[(name, "") for name in ("arxiv_tokens", "arxiv/tokens", "weights/step")],
+        ("trainLoss", "a loss of the training"),
+        *[(name, "a time") for name in ("_runtime", "Runtime", "_timestamp", "Created", "epoch")],
+        *[(name, "a loss of the training") for name in ("train_loss", "train/loss", "loss/train")],
+        *[(name, "names the runs") for name in ("run", "Name", "run_id")],
+        *[(name, "the runs' state") for name in ("State", "status")],
+        *[("total", "a total"), ("", "no name"), ("Unnamed: 0", "no name")],
+        *[(name, "") for name in ("new_york_times", "train_arxiv", "weights/id", "val_loss", "id")],
+        *[(name, "") for name in ("eval/train_domain_loss", "mmlu", "train_the_pile_arxiv")],
+    ],
+)
+def test_columns_that_are_set_apart_whatever_they_hold(name: str, reason: str) -> None:
+    assert reason_apart(name) == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *[(name, "a time or a speed") for name in ("eval/loading_time", "tokens_per_second")],
+        *[(name, "a time or a speed") for name in ("evalTime", "throughput", "wall_clock")],
+        *[(name, "a standard error") for name in ("acc_stderr,none", "loss_std", "avg_acc_stderr")],
+        *[
+            (n, "the least or largest value on the way")
+            for n in ("loss__MIN", "loss__MAX", "a/min")
+        ],
+        *[("epochs_web", "epochs or repetitions"), ("wandb_id", "names the runs")],
+        *[("total_flops", "a size or a length"), ("grad_norm", "a setting")],
+        *[(name, "") for name in ("val/loss", "mmlu", "timeline_qa", "minmax", "std-free-acc"[9:])],
+    ],
+)
+def test_columns_that_are_no_metrics(name: str, reason: str) -> None:
+    assert reason_no_metric(name) == reason
+
+
+def test_the_last_word_decides_whether_a_name_is_of_a_loss() -> None:
+    losses = (
+        "loss",
+        "mmlu_acc/bpb",
+        "eval-loss",
+        "Perplexity",
+        "val/CE",
+        "valLoss",
+        "xent",
+        "losses",
+    )
+    others = ("loss_scale", "loss_acc", "ppl_rank", "glossary", "neg_nll", "ice", "acc", "advance")
+    assert all(map(sounds_like_a_loss, losses))
+    assert not any(map(sounds_like_a_loss, others))
+    assert all(map(sounds_like_a_metric, (*losses, "win_rate", "eval/x")))
+    assert not any(map(sounds_like_a_metric, ("web", "wikipedia_en", "c4")))
+
+
+def test_lengths_and_sizes_must_be_alike() -> None:
+    assert all(map(must_be_alike, ("_step", "config.n_params", "trainer/global_step", "tokenizer")))
+    assert not any(map(must_be_alike, ("step_loss", "tokens_web", "web/tokens", "seed")))
+
+
+def test_phases_by_name() -> None:
+    assert phase_of("phase_0_web") == phase_of("web/Phase 0") == "phase 0"
+    assert phase_of("w_stage2") == "stage 2"
+    assert phase_of("backstage1") is phase_of("phase_web") is None
+
+
+def test_domains_lose_what_declares_all_of_them() -> None:
+    for start in ("weights/", "weights.", "config.weights.", "mixture/", "train_", "data_mix/"):
+        assert without_declaration((f"{start}web", f"{start}law")) == ("web", "law")
+    for names in (("weights/web", "law"), ("train_web", "weights/law"), ("trained", "training")):
+        assert without_declaration(names) == names
