@@ -194,7 +194,7 @@ def _note(row: Any, config: RowConfig, columns: Sequence[str] | None) -> str | N
     others = [visible(name) for name in columns if name not in read]
     if not others:
         return None
-    return f"'{config.text_column}' is the column that is read, not {listed(others, 8)}"
+    return f"text is read from the column '{config.text_column}', not from {listed(others, 8)}"
 
 
 def _parse(line: bytes | None) -> Any:

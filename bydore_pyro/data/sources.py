@@ -107,7 +107,9 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
             f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
     entries = sorted(folder.iterdir())
-    _refuse_sides(folder, [entry for entry in entries if not (tree and entry.is_dir())])
+    _refuse_sides(
+        folder, [one for one in entries if _is_domain(one) and not (tree and one.is_dir())]
+    )
     domains: dict[str, list[SourceFile]] = {}
     if tree:
         domains = _tree(folder, rows)
@@ -115,8 +117,7 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
     for entry in () if tree else entries:
         if entry.name.startswith("."):
             continue
-        is_domain = entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
-        if not is_domain or is_beside_rows(entry, ()):
+        if not _is_domain(entry) or is_beside_rows(entry, ()):
             about = is_notice(entry) or is_beside_rows(entry, ())
             reason = NO_TEXT if about else NO_DOMAIN
             beside.append(SourceFile(_named(entry, folder), None, _nothing, left_out=reason))
@@ -131,6 +132,10 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
     if not domains:
         raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
     return [source for sources in domains.values() for source in sources] + beside
+
+
+def _is_domain(entry: Path) -> bool:
+    return entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
 
 
 def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:

@@ -100,6 +100,8 @@ def with_validation_file(
         tell(f"{path}: {note}")
     given = [text for row in read if row.text and (text := row.text.strip())]
     texts = list(dict.fromkeys(given))
+    if not texts:
+        raise DataError(f"Expected text in the validation file, found none in {path}")
     copies, skipped = len(given) - len(texts), sum(row.text is None for row in read)
     empty = len(read) - len(given) - skipped
     for count, what, of in (
@@ -109,8 +111,6 @@ def with_validation_file(
     ):
         if count:
             warnings.warn(f"{path}: {count} of {of} rows {what} are left out", stacklevel=2)
-    if not texts:
-        raise DataError(f"Expected text in the validation file, found none in {path}")
     tokens, lengths = encode(*load_encoder(store.tokenizer), np.dtype(store.index["dtype"]), texts)
     ends = np.cumsum(lengths).astype(END)
     entry = nothing_counted()
