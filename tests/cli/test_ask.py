@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tiny import write_lines
 
 from bydore_pyro.cli.ask import ask_command
