@@ -118,7 +118,7 @@ class SourceFile:
         part: The part of it that is read; None for all of it.
         length: Bytes of the part; 0 where unknown.
         left_out: Why it is not read, and only counted; None where it is read.
-        called: What it is called like a held-out split by, where this does not decide.
+        called: The name that calls it held-out text, where this does not decide.
     """
 
     name: str

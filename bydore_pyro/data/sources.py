@@ -27,6 +27,7 @@ LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
+CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
 # Why a file is left out, beside "test split" and "validation split".
 NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
@@ -62,8 +63,7 @@ def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
         if source.left_out:
             names.setdefault(f"left out ({source.left_out})", []).append(source.name)
         elif source.called:
-            told = f"'{source.called}' has no train beside it, so it is read as the rest"
-            names.setdefault(told, []).append(source.name)
+            names.setdefault(CALLED, []).append(source.name)
     for told, own in names.items():
         tell(f"{told}: {listed(own, 5)}")
     return found

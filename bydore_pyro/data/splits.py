@@ -18,7 +18,7 @@ Word = Literal["train", "validation", "test"]
 WORDS: dict[Word, str] = {
     "train": r"train(ing|val)?",
     "validation": r"valid(ation)?|val|dev(el|elopment)?|eval(uation)?|(held|hold)[-_. ]?out",
-    "test": r"(dev)?test(ing)?",
+    "test": r"(dev)?test(s|ing)?",
 }
 # A word of a name: between its ends, dots, hyphens and underscores; ``val2017``, ``devset``.
 NAMED = re.compile(
@@ -38,7 +38,7 @@ class Named(NamedTuple):
     Attributes:
         side: Of the split; None where no name decides.
         level: The part of the path that decides, counted from 0; None where none does.
-        called: A name of held-out text that does not decide, or None.
+        called: Of rows or plain text, a name of held-out text that does not decide, or None.
     """
 
     side: Word | None = None
@@ -102,8 +102,10 @@ def _named(file: tuple[str, ...], named: Mapping[tuple[str, ...], Mapping[str, W
     for level, part in enumerate(file):
         if side := named[file[:level]].get(part):
             return Named(side, level)
-    called = next((part for part in file if word_of(part) in ("validation", "test")), None)
-    return Named(called=called)
+    if not (file and _is_data(file)):
+        return Named()
+    called = (part for part in file if word_of(part) in ("validation", "test"))
+    return Named(called=next(called, None))
 
 
 def sides_beside(names: Iterable[str]) -> tuple[str, str] | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tiny import row, write_domains, write_lines
 
-from bydore_pyro.cli.prepare import PrepareConfig, prepare_command
+from bydore_pyro.cli.prepare import PrepareConfig, files_table, prepare_command
+from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.store import open_store
 
 
@@ -90,16 +91,12 @@ def test_the_table_says_which_files_are_which_side(
     assert "a: looks like JSON and is read as text, as its ending says." in shown
 
 
-def test_the_table_of_many_domains_names_those_in_which_names_decide(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_of_many_domains_names_those_in_which_names_decide(tmp_path: Path) -> None:
     for number in range(30):
-        write_lines(tmp_path / f"text/{number:02}/a.jsonl", [row(str(number), i) for i in range(2)])
+        write_lines(tmp_path / f"{number:02}/a.jsonl", [row(str(number), i) for i in range(2)])
+    assert files_table(make_plan(str(tmp_path))).startswith("The name of no file decides")
     for name in ("train", "test"):
-        write_lines(tmp_path / f"text/29/{name}.jsonl", [row(name, i) for i in range(2)])
-    prepare_command(["--data", str(tmp_path / "text"), "--processes", "0", "--vocabulary", "280",
-                     "--out", str(tmp_path / "out")])  # fmt: skip
-    lines = capsys.readouterr().out.splitlines()
-    begin = next(n for n, line in enumerate(lines) if line.startswith("files"))
-    assert lines[begin + 1].split() == ["29", "0", "0", "2", "1", "(test", "split", "1)"]
-    assert lines[begin + 21].split() == ["the", "rest", "(10", "domains)", "0", "0", "10", "0"]
+        write_lines(tmp_path / f"29/{name}.jsonl", [row(name, i) for i in range(2)])
+    lines = files_table(make_plan(str(tmp_path))).splitlines()
+    assert lines[1].split() == ["29", "0", "0", "2", "1", "(test", "split", "1)"]
+    assert lines[21].split() == ["the", "rest", "(10", "domains)", "0", "0", "10", "0"]

@@ -15,6 +15,7 @@ from bydore_pyro.data.documents import (
     Document,
     SourceFile,
     documents_of,
+    in_pieces,
     in_reading_order,
     split_of_file,
 )
@@ -153,6 +154,19 @@ def test_the_same_piece_lies_on_one_side() -> None:
         sides.setdefault(str(document.text), set()).add(document.split)
     assert all(len(found) == 1 for found in sides.values())
     assert {side for found in sides.values() for side in found} == {"train", "validation"}
+
+
+def test_rows_in_pieces() -> None:
+    """No short end is a piece of its own; what cannot be used, or is empty, stays one row."""
+    text = lines_of("a", 400)
+    pieces = list(in_pieces([Row(1, text, note="as text"), Row(2, None), Row(3, " ")], CONFIG))
+    assert [row.number for row in pieces] == [*range(1, len(pieces) + 1)]
+    assert "\n".join(str(row.text) for row in pieces[:-2]) == text.strip()
+    assert [row.text for row in pieces[-2:]] == [None, " "]
+    assert [row.note for row in pieces] == ["as text", *[None] * (len(pieces) - 1)]
+    assert [row.text for row in in_pieces([Row(1, "x" * (SMALL_PIECE + 199))], CONFIG)] == [
+        "x" * (SMALL_PIECE + 199)
+    ]
 
 
 def test_what_stays_whole() -> None:

@@ -281,8 +281,8 @@ def test_in_a_tree_of_programs_all_is_text(tmp_path: Path) -> None:
         found = list_sources(str(tmp_path), RowConfig())
     assert sides(found) == dict.fromkeys([*(f"code/{f}" for f in files), "law/a.jsonl",
                                           "law/test.jsonl"])  # fmt: skip
-    line = "'test.jsonl' has no train beside it, so it is read as the rest: law/test.jsonl"
-    assert line in told
+    line = "read as the rest of the domain (called like a held-out split, no train beside it): "
+    assert told == [f"{line}law/test.jsonl"]
     names = {source.domain for source in sources(tmp_path / TREE)}
     assert names == {"code", "code/dev", "code/src", "law"}
     names = {source.domain for source in sources(tmp_path / "code" / TREE)}
