@@ -117,6 +117,8 @@ def prepare_command(arguments: Sequence[str]) -> None:
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
     store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
     print(f"{store_table(store)}\n\n{COLUMNS}\n\n{files_table(plan)}")
+    if count := store.index["rows_of_no_domain"]:
+        print(f"Left out (rows of no domain): {count:,}.")
     for note, names in _by_note(store.index["notes"]).items():
         print(f"{listed(map(visible, names), MOST_NAMED)}: {note}.")
     folder = visible(str(store.folder))

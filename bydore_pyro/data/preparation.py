@@ -125,7 +125,8 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
             for source in sources:
                 source.require_unchanged()
             if build.nameless:
-                tell(f"skipped {build.nameless} rows that name no domain")
+                withdrawn = ", or a withdrawn one" if plan.data.startswith("pile:") else ""
+                tell(f"skipped {build.nameless} rows that name no domain{withdrawn}")
     except sqlite3.Error as error:
         raise OSError(f"{error}; what was built so far is in {partial}") from None
     except BrokenProcessPool:
@@ -157,6 +158,7 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         "domains": domains,
         "left_out_as_too_small": small,
         **counted,
+        "rows_of_no_domain": build.nameless,
         "files": plan.files,
         **plan.options,
     }

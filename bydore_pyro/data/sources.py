@@ -303,8 +303,8 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
         for row in read(*part):
             if row.domain in PILE_DOMAINS:
                 yield row._replace(domain=PILE_DOMAINS[row.domain])
-            elif row.domain is None:
-                yield row  # one that was skipped
+            else:  # one that was skipped, or of a withdrawn domain: both are counted
+                yield row._replace(text=None, domain=None)
 
     names = tuple(PILE_DOMAINS.values())
     return [

@@ -176,7 +176,9 @@ def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "all.jsonl", [*rows, {"text": "nobody's"}])
     plan = small_plan(path, domain_column="meta.set", on_error="skip")
     with lines_told() as lines:
-        found = documents_in(prepare(plan, tmp_path / "out"))
+        store = prepare(plan, tmp_path / "out")
+    found = documents_in(store)
+    assert store.index["rows_of_no_domain"] == 1
     for number, name in enumerate(("law", "web", "mail")):
         both = found["train"][name] + found["validation"][name]
         assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])

@@ -160,7 +160,9 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
                 for j in range(4) for name in given]  # fmt: skip
         write_lines(tmp_path / f"train/{part:02}.jsonl.gz", rows)
     found = sources(f"pile:{tmp_path}")
-    assert counts(found) == dict.fromkeys(PILE_DOMAINS.values(), 8)
+    withdrawn = {"None": 8 * len(PILE_WITHDRAWN)}
+    assert counts(found) == dict.fromkeys(PILE_DOMAINS.values(), 8) | withdrawn, "counted"
+    assert {*texts(found)["None"]} == {"None"}
     (hub,) = sources("pile:owner/pile@validation")
     assert hub.name == "hub:owner/pile@validation"
     assert found[0].domains == hub.domains == tuple(PILE_DOMAINS.values())
