@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from bydore_pyro.data import (
     SPLITS,
     CorpusConfig,
+    Plan,
     RowConfig,
     TokenizerConfig,
     TokenStore,
@@ -26,6 +27,7 @@ from bydore_pyro.utils import (
     Table,
     Tokens,
     join_cluster,
+    listed,
     one_line_errors,
     option,
     parse_options,
@@ -38,8 +40,16 @@ COMMON = (
     *("tokens", "validation_fraction", "on_error", "processes"),
 )
 COLUMNS = (
-    "One file can be several documents. Dropped: duplicates, and from training what is also in "
-    "validation text. Skipped: what could not be read (--on_error)."
+    "One file can be several documents. Left out of them: duplicates, training text that is also "
+    "in validation text, documents that are too short (--shortest_document) or empty, and what was "
+    "skipped because it could not be read (--on_error)."
+)
+MOST_NAMED = 20  # files of a kind
+SIDES = {"train": "train", "validation": "held out", "drawn": "drawn"}
+DRAWN = "The name of no file decides its side: what is held out is drawn by the seed."
+DECIDED = (
+    "Sides of files by their names, where a train stands beside them, or by the list of domains; "
+    "where none decides, what is held out is drawn by the seed."
 )
 
 
@@ -106,7 +116,11 @@ def prepare_command(arguments: Sequence[str]) -> None:
     plan = make_plan(given.data, *parts, tokens=given.tokens)
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
     store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
-    print(f"{store_table(store)}\n\n{COLUMNS}")
+    print(f"{store_table(store)}\n\n{COLUMNS}\n\n{files_table(plan)}")
+    if count := store.index["rows_of_no_domain"]:
+        print(f"Left out (rows of no domain): {count:,}.")
+    for note, names in _by_note(store.index["notes"]).items():
+        print(f"{listed(map(visible, names), MOST_NAMED)}: {note}.")
     folder = visible(str(store.folder))
     print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")
 
@@ -126,6 +140,8 @@ def store_table(store: TokenStore) -> str:
         "documents": [sum(entry[split]["documents"] for split in SPLITS) for entry in entries],
         "duplicates": [entry["duplicates_dropped"] for entry in entries],
         "in validation": [entry["in_validation_dropped"] for entry in entries],
+        "too short": [store.index["too_short"].get(name, 0) for name in store.names],
+        "empty": [store.index["empty"].get(name, 0) for name in store.names],
         "skipped": [entry["skipped"] for entry in entries],
     }
     columns = {"": [row.label for row in rows]}
@@ -135,6 +151,53 @@ def store_table(store: TokenStore) -> str:
         if key == "tokens" and any(sampled):
             columns["in all, about"] = sampled
     return Table(header=tuple(columns), rows=list(zip(*columns.values(), strict=True))).as_text()
+
+
+def files_table(plan: Plan) -> str:
+    """Returns how many files of each domain are on which side, and which are left out, as text; of
+    many domains those in which names decide come first."""
+    files = plan.files
+    if all({*own} == {"drawn"} for own in files.values()):
+        return DRAWN
+    if len(files) > MOST_SHOWN:
+        order = sorted(files, key=lambda name: {*files[name]} == {"drawn"})
+        files = {name: files[name] for name in order[:MOST_SHOWN]}
+        hidden = [plan.files[name] for name in order[MOST_SHOWN:]]
+        sides = dict.fromkeys(side for own in hidden for side in own)
+        files[f"the rest ({len(hidden)} domains)"] = {
+            side: sum(own.get(side, 0) for own in hidden) for side in sides
+        }
+    rows = []
+    for name, own in files.items():
+        reasons = {reason: count for reason, count in own.items() if reason not in SIDES}
+        why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        left_out = f"{sum(reasons.values()):,}" + (f" ({why})" if why else "")
+        counts = [f"{own.get(side, 0):,}" for side in SIDES]
+        rows.append([name or "of no domain, or of many", *counts, left_out])
+    lines = [Table(header=("files", *SIDES.values(), "left out"), rows=rows).as_text(), "", DECIDED]
+    for told, names in _files_by_name(plan).items():
+        lines.append(visible(f"{told}: {listed(names, MOST_NAMED)}."))
+    return "\n".join(lines)
+
+
+def _files_by_name(plan: Plan) -> dict[str, list[str]]:
+    """The files that are held out or left out, by what is said of them."""
+    found: dict[str, list[str]] = {}
+    for source in (*plan.sources, *plan.left_out):
+        if source.left_out:
+            found.setdefault(f"Left out ({source.left_out})", []).append(source.name)
+        elif source.split == "validation":
+            found.setdefault("Held out", []).append(source.name)
+    return {told: sorted(names) for told, names in sorted(found.items())}
+
+
+def _by_note(notes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The domains of each note on how files were read."""
+    found: dict[str, list[str]] = {}
+    for name, own in notes.items():
+        for note in own:
+            found.setdefault(note, []).append(name)
+    return found
 
 
 def _estimate(size: dict[str, Any] | None) -> str:

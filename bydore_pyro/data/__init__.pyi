@@ -16,6 +16,7 @@ from .names import check_name as check_name
 from .names import domain_of as domain_of
 from .names import side_of as side_of
 from .names import split_named as split_named
+from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import Pooled as Pooled
 from .pools import gathered as gathered

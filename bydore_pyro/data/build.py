@@ -74,7 +74,8 @@ class Build:
         cap: As for `documents_of`.
 
     Attributes:
-        counts: By domain, as the index of the store holds them.
+        counts: By domain, as the index of the store holds them; too short and empty documents, and
+            notes on how files were read, among them.
         sizes: Of the domains in all, as far as their files were read.
         lengths: Of the rows and files that were read.
         nameless: How many rows were skipped before their domain was known.
@@ -234,8 +235,11 @@ class Build:
             self.nameless += 1
             return
         counts = self.counts.setdefault(name, nothing_counted())
+        if document.note and document.note not in (notes := counts.setdefault("notes", [])):
+            notes.append(document.note)
         if text is None:
-            counts["skipped"] += 1
+            reason = document.left_out or "skipped"
+            counts[reason] = counts.get(reason, 0) + 1
             return
         content = text.encode()
         before = self._seen(hashlib.sha256(content).digest()[:HASH], document.split)

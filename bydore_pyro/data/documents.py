@@ -32,6 +32,9 @@ LARGEST_VALIDATION_FILE = 0.05
 # unlike the training text, and shows how well a model does on them rather than on the domain.
 FEWEST_HELD_OUT = 30
 SMALL_PIECE = 3_000  # characters
+# Text is not cut so near to its beginning, and a shorter end stays with the piece before it.
+SHORT_END = 200  # characters
+LeftOut = Literal["skipped", "empty", "too_short"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,16 +60,21 @@ class CorpusConfig(Checked):
         above=0,
         below=1,
     )
-    shortest_document: int = option(200, "Documents with fewer characters are dropped.", least=1)
+    shortest_document: int | None = option(
+        None,
+        "Documents with fewer characters are left out and counted. Default: 1, which leaves out "
+        "none with text; 200 of the environment.",
+        least=1,
+    )
     longest_document: int = option(
         20_000, "Documents with more characters are cut into pieces.", least=1
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shortest_document > self.longest_document:
+        if self.shortest > self.longest_document:
             raise ValueError(
-                f"Expected shortest_document <= longest_document, actual {self.shortest_document} "
+                f"Expected shortest_document <= longest_document, actual {self.shortest} "
                 f"and {self.longest_document}"
             )
 
@@ -76,9 +84,14 @@ class CorpusConfig(Checked):
         return self.domain_megabytes * 1e6 or math.inf
 
     @property
+    def shortest(self) -> int:
+        """The fewest characters of a document."""
+        return self.shortest_document or 1
+
+    @property
     def piece(self) -> int:
         """The most characters of a piece of a file: enough that it is not dropped as too short."""
-        return max(SMALL_PIECE, 2 * self.shortest_document)
+        return max(SMALL_PIECE, 2 * self.shortest)
 
     def most_bytes(self, split: Split, cap: float | None = None) -> float:
         """Returns the most bytes of one domain on a side of the split, out of `cap` bytes."""
@@ -104,7 +117,8 @@ class SourceFile:
         path: Where it lies, None for what is no file.
         part: The part of it that is read; None for all of it.
         length: Bytes of the part; 0 where unknown.
-        left_out: Whether it is no text, and only counted.
+        left_out: Why it is not read, and only counted; None where it is read.
+        called: The name that calls it held-out text, where this does not decide.
     """
 
     name: str
@@ -119,7 +133,8 @@ class SourceFile:
     path: Path | None = None
     part: Part | None = None
     length: int = 0
-    left_out: bool = False
+    left_out: str | None = None
+    called: str | None = None
 
     def rows(self) -> Iterator[Row]:
         """Yields the rows of the part, or all."""
@@ -153,13 +168,25 @@ class SourceFile:
 
 
 class Document(NamedTuple):
-    """A text between two ends of text; `text` is None where a row could not be used."""
+    """A text between two ends of text; `text` is None of one that is left out.
+
+    Attributes:
+        domain: That it belongs to.
+        split: The side that it is on.
+        text: Stripped.
+        row: Number of its row.
+        reached: Of its `Row`.
+        left_out: Why there is no text.
+        note: Of its `Row`.
+    """
 
     domain: str | None
     split: Split
     text: str | None
     row: int
-    reached: int = 0  # of its `Row`
+    reached: int = 0
+    left_out: LeftOut | None = None
+    note: str | None = None
 
 
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
@@ -196,7 +223,7 @@ def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[st
     taken: Counter[str | None] = Counter()
     for source in sources:
         name, size = source.domain, source.size
-        if split_of_file(source, config) != "validation" or 0 < size < config.shortest_document:
+        if split_of_file(source, config) != "validation" or 0 < size < config.shortest:
             continue
         if taken[name] < config.most_bytes("validation"):
             held_out[name] += 1
@@ -254,23 +281,29 @@ def documents_of(
 
     if is_done():
         return  # and the file stays shut
-    for row in _in_pieces(source.rows(), config) if source.by_piece else source.rows():
+    for row in in_pieces(source.rows(), config) if source.by_piece else source.rows():
         if is_done():
             return
         domain = source.domain or row.domain
         if row.text is None:
-            yield Document(domain, "train", None, row.number)
+            yield Document(domain, "train", None, row.number, left_out="skipped")
             continue
         if domain is None:
             raise DataError(
                 f"Expected a domain in every row, found none: {source.name}, row {row.number}"
             )
-        side, shortest = of_file or _drawn(row.text, config), config.shortest_document
-        for text in _cut(row.text, config.longest_document, shortest, 1):
+        side = of_file or _drawn(row.text, config)
+        if not row.text.strip():
+            yield Document(domain, side, None, row.number, left_out="empty", note=row.note)
+            continue
+        earliest = max(config.shortest, min(SHORT_END, config.longest_document // 2))
+        for text in _cut(row.text, config.longest_document, earliest, 1):
             if is_full(domain, side):
                 break
-            if len(text) >= shortest:
-                yield Document(domain, side, text, row.number, row.reached)
+            if len(text) >= config.shortest:
+                yield Document(domain, side, text, row.number, row.reached, None, row.note)
+            elif text:
+                yield Document(domain, side, None, row.number, left_out="too_short", note=row.note)
 
 
 def _drawn(text: str, config: CorpusConfig) -> Split:
@@ -280,16 +313,17 @@ def _drawn(text: str, config: CorpusConfig) -> Split:
     return "validation" if held_out else "train"
 
 
-def _in_pieces(rows: Iterable[Row], config: CorpusConfig) -> Iterator[Row]:
-    """Cuts rows into pieces, numbered from 1, in their second half where a line ends there."""
-    number, length = 0, config.piece
+def in_pieces(rows: Iterable[Row], config: CorpusConfig) -> Iterator[Row]:
+    """Yields the pieces of rows as rows, numbered from 1; cuts in the second half of a piece where
+    a line ends there."""
+    number, length, least = 0, config.piece, max(SHORT_END, config.shortest)
     for row in rows:
-        pieces: Iterable[str | None] = [None]
-        if row.text is not None:
-            pieces = _cut(row.text.strip(), length, length // 2, config.shortest_document)
+        pieces: Iterable[str | None] = [row.text]
+        if row.text is not None and row.text.strip():
+            pieces = _cut(row.text.strip(), length, length // 2, least)
         for text in pieces:
             number += 1
-            yield Row(number, text, row.domain)
+            yield Row(number, text, row.domain, 0, row.note if number == 1 else None)
 
 
 def _cut(text: str, longest: int, earliest: int, least: int) -> Iterator[str]:

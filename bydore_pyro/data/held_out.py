@@ -49,4 +49,4 @@ def _advice(store: TokenStore, names: Iterable[str]) -> str:
     """Returns how a target gets more text: of a file of rows all is held out already."""
     if files := [name for name in names if not len(store.train[name])]:
         return f"rows of more text in {listed(files)} make more"
-    return "--validation_fraction holds out more, and so do files named validation"
+    return "--validation_fraction holds out more, and so do files named validation beside train"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
@@ -13,7 +14,7 @@ from bydore_pyro.data.remote import opened
 Form = Literal["json", "csv", "tsv", "parquet", "text"]
 Compression = Literal["gzip", "zstd", "bz2", "xz"]
 FORMS: dict[str, Form] = {
-    ".json": "json", ".jsonl": "json", ".ndjson": "json",
+    ".json": "json", ".jsonl": "json", ".jsonlines": "json", ".ndjson": "json",
     ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
 COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
@@ -26,6 +27,18 @@ BEGINNINGS = {
 }  # fmt: skip
 # A row, alone or the first of an array: a JSON object with a key.
 OBJECT = re.compile(rb'\s*(\[\s*)?\{\s*("(?:[^"\\\n]|\\.)*"\s*:|\}\s*[,\]\n])')
+UNCLEAR = (
+    "",
+    ".bak",
+    ".old",
+    ".orig",
+    ".tmp",
+    ".part",
+    ".data",
+    ".dat",
+    ".dump",
+    ".out",
+)  # endings
 # What programs leave beside rows, with or without an ending; and what people write there.
 ALWAYS = ("dataset_info*.json", "dataset_dict.json", "state.json", "_success", "_metadata",
           "_common_metadata", "_committed_*", "_started_*", "cache-*.arrow")  # fmt: skip
@@ -65,9 +78,14 @@ def is_beside_rows(path: Path, among: Collection[Path]) -> bool:
     a licence among files of rows."""
     if _is_called(path, ALWAYS):
         return True
-    return _is_called(path, BESIDE) and any(
+    return is_notice(path) and any(
         is_row_file(other) and not _is_called(other, ALWAYS) for other in among
     )
+
+
+def is_notice(path: Path) -> bool:
+    """Whether a file is called as what people write about the others: a README, a licence."""
+    return _is_called(path, BESIDE)
 
 
 def _is_called(path: Path, patterns: Collection[str]) -> bool:
@@ -83,20 +101,27 @@ def head(path: Path) -> bytes:
         return b""
 
 
-def no_text(path: Path, column: str) -> str | None:
-    """Returns what a file is that is to be read as plain text and begins like something else.
+def no_text(begin: bytes) -> str | None:
+    """Returns what a file is that is to be read as plain text and begins so; None where it is text.
 
-    Args:
-        path: The file.
-        column: Of the text in rows, by which a table's header is known.
+    A beginning without control characters, in UTF-8, is text, even one that spells "PAR1".
     """
-    begin = head(path)
+    control = sum(byte < 9 or 13 < byte < 27 for byte in begin)
+    if not control and _is_utf8(begin):
+        return None
     for magic, name in BEGINNINGS.items():
         if begin.startswith(magic):
             return name
-    control = sum(byte < 9 or 13 < byte < 27 for byte in begin)
-    if control > BINARY * len(begin):
-        return "binary"
+    return "binary" if control > BINARY * len(begin) else None
+
+
+def looks_like(begin: bytes, column: str) -> str | None:
+    """Returns what rows a text file looks like, "JSON" or "a table"; else None.
+
+    Args:
+        begin: Of the file.
+        column: Of the text in rows, by which a table's header is known.
+    """
     if OBJECT.match(begin):
         return "JSON"
     cells = re.split(r"[,;\t]", begin.partition(b"\n")[0].decode("utf-8", "replace").strip())
@@ -104,3 +129,21 @@ def no_text(path: Path, column: str) -> str | None:
     if len(plain) > 1 and column in plain and all(re.fullmatch(r"[\w.:-]+", c) for c in plain):
         return "a table"
     return None
+
+
+def says_text(path: Path) -> bool:
+    """Whether the name of a file says that it is no file of rows, whatever it looks like: a `.txt`,
+    `.md` or `.py`, but neither a name without an ending nor `rows.jsonl.bak`."""
+    *before, last = ["", *(ending.lower() for ending in path.suffixes)]
+    if last in (".txt", ".md"):
+        return True
+    unclear = last in UNCLEAR or last[1:2].isdigit() or last.startswith(".json")
+    return not unclear and not any(ending in FORMS for ending in before)
+
+
+def _is_utf8(begin: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from bydore_pyro.utils import content_hash, tell
 
 BYTES_OF_A_TOKEN = 4.0  # until they are measured, on so many megabytes of the text
 MEASURED_MEGABYTES = 1.0
+SHORTEST_OF_ENVIRONMENT = 200  # characters
 OF_SHARDS = ("separator", "token_bytes")  # options of a tokenizer without effect on text
 
 
@@ -26,8 +27,8 @@ OF_SHARDS = ("separator", "token_bytes")  # options of a tokenizer without effec
 class Plan:
     """The content of a store to be: two equal plans give the same store, byte for byte.
 
-    `sources` are in the order in which they are read; `key` names the plan. `tokens` is the size
-    of the sample, None for all that `corpus` allows.
+    `sources` are in the order in which they are read, `left_out` those that are not; `key` names
+    the plan. `tokens` is the size of the sample, None for all that `corpus` allows.
     """
 
     data: str
@@ -36,6 +37,7 @@ class Plan:
     rows: RowConfig
     tokenizer: TokenizerConfig
     tokens: float | None = None
+    left_out: Sequence[SourceFile] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -52,7 +54,19 @@ class Plan:
     def key(self) -> str:
         """A hash of all that makes a difference."""
         files = [[s.domain, s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources]
+        files += [[s.domain, s.name, s.left_out] for s in self.left_out]
         return content_hash([FORMAT, self.data, files, self.options])[:16]
+
+    @property
+    def files(self) -> dict[str, dict[str, int]]:
+        """How many files of each domain are on which side, or left out for which reason; those
+        whose side is "drawn" are split by the seed. "" has the files whose rows name domains."""
+        found: dict[str, dict[str, int]] = {}
+        for source in (*self.sources, *self.left_out):
+            of_domain = found.setdefault(source.domain or "", {})
+            side = source.left_out or source.split or "drawn"
+            of_domain[side] = of_domain.get(side, 0) + 1
+        return {name: dict(sorted(own.items())) for name, own in sorted(found.items())}
 
     @property
     def domains(self) -> list[str]:
@@ -85,12 +99,17 @@ def make_plan(
     for name in OF_SHARDS:
         if tokenizer is not None and getattr(tokenizer, name) is not None:
             tell(f"without effect on text: {name}")
-    sources = list_sources(data, rows)
+    listed = list_sources(data, rows)
+    left_out = [source for source in listed if source.left_out]
+    sources = [source for source in listed if not source.left_out]
+    if corpus.shortest_document is None:
+        shortest = SHORTEST_OF_ENVIRONMENT if data == "environment" else 1
+        corpus = replace(corpus, shortest_document=shortest)
     if tokens is not None:
         cap = tokens * BYTES_OF_A_TOKEN / len({source.domain for source in sources})
         corpus = replace(corpus, domain_megabytes=cap / 1e6)
     sources = in_reading_order(sources, corpus)
-    return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig(), tokens)
+    return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig(), tokens, left_out)
 
 
 def sample_text(plan: Plan) -> Iterator[str]:

@@ -8,18 +8,36 @@ from __future__ import annotations
 import codecs
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
-from bydore_pyro.data.kinds import Compression, Form, can_be_entered, kind_of, no_text
+from bydore_pyro.data.kinds import (
+    Compression,
+    Form,
+    can_be_entered,
+    head,
+    kind_of,
+    looks_like,
+    no_text,
+    says_text,
+)
 from bydore_pyro.data.names import check_name
 from bydore_pyro.data.packed import unpacked
 from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
-from bydore_pyro.utils import DataError, expecting, one_line, option, plain_json, require_fields
+from bydore_pyro.utils import (
+    DataError,
+    expecting,
+    listed,
+    one_line,
+    option,
+    plain_json,
+    require_fields,
+    visible,
+)
 
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
@@ -62,12 +80,14 @@ class Row(NamedTuple):
     `number` counts lines, rows or pieces from 1, in the file or in the part of it that is read.
     `text` is None for what could not be used. `domain` is what the domain column names. `reached`
     is how many bytes of a compressed file its part has taken up to there; 0 in other files.
+    `note` says in the first usable row how the file was read where there is another way.
     """
 
     number: int
     text: str | None
     domain: str | None = None
     reached: int = 0
+    note: str | None = None
 
 
 def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterator[Row]:
@@ -82,7 +102,9 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
         raise DataError(f"Expected a file, found none: {path}")
     form, compression = kind_of(path)
     if form == "parquet":
-        yield from _usable(_table_rows(path, config, part), str(path), "row", config)
+        columns: list[str] = []
+        rows_of_table = _table_rows(path, config, part, columns)
+        yield from _usable(rows_of_table, str(path), "row", config, columns)
         return
     start = part.start if part else 0
     if part is not None and form == "json" and can_be_entered(path):
@@ -117,10 +139,17 @@ def read_hub(
 
 
 def _usable(
-    rows: Iterable[tuple[int, Any]], place: str, unit: str, config: RowConfig
+    rows: Iterable[tuple[int, Any]],
+    place: str,
+    unit: str,
+    config: RowConfig,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[Row]:
-    """Turns rows into texts; the one place that decides what is an error and what is skipped."""
-    number = 0
+    """Turns rows into texts; the one place that decides what is an error and what is skipped.
+
+    `columns` are those that can hold text, known once a row is read; else the first row tells.
+    """
+    number, noted = 0, False
     try:
         for number, row in rows:
             try:
@@ -129,9 +158,12 @@ def _usable(
                     raise row
                 found = _parse(row) if unit == "line" else row
                 if config.domain_column is not None:
-                    check_name(named := _text(found, config.domain_column, whole=True))
+                    named = _text(found, config.domain_column, "--domain_column", whole=True)
+                    check_name(named)
                     domain = named
-                usable = Row(number, _text(found, config.text_column), domain)
+                usable = Row(number, _text(found, config.text_column, "--text_column"), domain)
+                if not noted:
+                    usable, noted = usable._replace(note=_note(found, config, columns)), True
             except DataError as bad:
                 if config.on_error == "stop":
                     raise DataError(f"{bad}, {place}, {unit} {number}") from None
@@ -150,6 +182,21 @@ def _usable(
         yield Row(number + 1, None)
 
 
+def _note(row: Any, config: RowConfig, columns: Sequence[str] | None) -> str | None:
+    """Says which columns hold text too and are not read, None where there are none.
+
+    Lists and mappings may hold text as strings do.
+    """
+    if columns is None:
+        columns = [name for name, value in row.items() if isinstance(value, str | list | Mapping)]
+    read = [name for name in (config.text_column, config.domain_column) if name is not None]
+    read += [name.partition(".")[0] for name in read]
+    others = [visible(name) for name in columns if name not in read]
+    if not others:
+        return None
+    return f"text is read from the column '{config.text_column}', not from {listed(others, 8)}"
+
+
 def _parse(line: bytes | None) -> Any:
     if line is None:
         raise too_long("a line", LONGEST)
@@ -161,17 +208,25 @@ def _parse(line: bytes | None) -> Any:
         raise DataError(f"Expected a JSON object, found {error}") from None
 
 
-def _text(row: Any, column: str, *, whole: bool = False) -> str:
-    """A column's text; where `whole` numbers name something too, that number as text."""
+def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
+    """The text of the column that an option names; where `whole` numbers name something too, that
+    number as text."""
     value = row
     literal = isinstance(row, Mapping) and column in row
     for part in [column] if literal else column.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            found = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
-            raise DataError(f"Expected a column '{column}', found {found[:100]}")
+            found = type(row).__name__
+            if isinstance(row, Mapping):
+                found = f"{', '.join(map(str, row))[:100]} ({named_by} names another)"
+            raise DataError(f"Expected a column '{column}', found {found}")
         value = value[part]
     if whole and isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
+    if isinstance(value, Mapping) and value:
+        inside = listed([f"{column}.{key}" for key in value], 5)
+        raise DataError(
+            f"Expected text in column '{column}', found a mapping ({named_by} can name {inside})"
+        )
     if not isinstance(value, str):
         raise DataError(f"Expected text in column '{column}', found {type(value).__name__}")
     if len(value) > LONGEST:
@@ -207,13 +262,18 @@ def _unpacked(
                 yield row._replace(reached=round(at * each) - before)
 
 
-def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tuple[int, Any]]:
-    from pyarrow import parquet
+def _table_rows(
+    path: Path, config: RowConfig, part: Part | None, with_text: list[str]
+) -> Iterator[tuple[int, Any]]:
+    """Yields the rows of a Parquet file, after adding the columns that can hold text to a list."""
+    from pyarrow import parquet, types
 
     # `pre_buffer` would read, and hold, whole columns.
     given: dict[str, Any] = {"pre_buffer": False, "buffer_size": AHEAD if part else 0}
     with opened(path) as raw, parquet.ParquetFile(raw, **given) as file:
         names = file.schema_arrow.names
+        kinds = (types.is_string, types.is_large_string, types.is_nested, types.is_dictionary)
+        with_text += [f.name for f in file.schema_arrow if any(kind(f.type) for kind in kinds)]
         wanted = [c for c in (config.text_column, config.domain_column) if c is not None]
         roots = [c if c in names else c.split(".")[0] for c in wanted]
         # Other columns may hold what cannot be read; all where one is missing, for the error.
@@ -240,28 +300,41 @@ def read_text(
     """Yields a text file or a part of it, a large one in pieces that end with a line where they
     can.
 
-    A line of more than 10 million characters is cut, so that one of any length can be read.
+    A line of more than 10 million characters is cut, so that one of any length can be read. What a
+    name such as `a.txt` says is taken: rows in it are text too.
 
     Raises:
-        DataError: Where it begins as JSON, a table or what is no text does, is not UTF-8 or cannot
-            be read, with `on_error="stop"`; with "skip" the rest of the file is one row without
-            text.
+        DataError: Where it begins as what is no text does, or as rows do and its name does not say
+            that it is text; where it is not UTF-8 or cannot be read; with `on_error="stop"`. With
+            "skip" the rest of the file is one row without text.
     """
     number, config = 0, config or RowConfig()
     on_error, looked_at = config.on_error, part is None or not part.start or not is_remote(path)
     with readable_place(str(path)):
         try:
-            if looked_at and (found := no_text(path, config.text_column)):
+            found = None
+            if looked_at:
+                begin = head(path)
+                if odd := no_text(begin):
+                    raise DataError(f"Expected plain text, found {odd}: {path}: {_advice(odd)}")
+                found = looks_like(begin, config.text_column)
+            if found and not says_text(path):
                 raise DataError(
-                    f"Expected plain text, found {found}: {path}: rows are read by their endings "
-                    "(.jsonl, .json, .csv, .tsv, .parquet)"
+                    f"Expected plain text, found {found}: {path}: an ending says how it is read: "
+                    ".txt as text, .jsonl, .json, .csv, .tsv or .parquet as rows"
                 )
             for number, piece in enumerate(_pieces(path, part), start=1):
-                yield Row(number, piece)
+                note = f"looks like {found} and is read as text, as its ending says"
+                yield Row(number, piece, note=note if found and number == 1 else None)
         except (DataError, OSError) as error:
             if on_error == "stop" or (is_remote(path) and isinstance(error, OSError)):
                 raise
             yield Row(number + 1, None)
+
+
+def _advice(found: str) -> str:
+    packed = found in ("gzip", "zstd", "bzip2", "xz", "zip")
+    return "unpack it" if packed else "remove the file, or give --on_error skip"
 
 
 def _pieces(path: Path, part: Part | None) -> Iterator[str]:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.index import SPLITS
-from bydore_pyro.data.kinds import head, is_beside_rows, is_row_file
-from bydore_pyro.data.names import check_name, domain_of, side_of, split_named
+from bydore_pyro.data.kinds import head, is_beside_rows, is_notice, is_row_file
+from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
+from bydore_pyro.data.splits import Named, named_sides, sides_beside
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, listed, one_line, readable, tell, yaml_or_json
 
@@ -26,6 +27,9 @@ LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
+CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
+# Why a file is left out, beside "test split" and "validation split".
+NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
 
 class ListedDomain(NamedTuple):
@@ -40,6 +44,8 @@ class ListedDomain(NamedTuple):
 def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
     """Lists the sources of text and the domains that they feed; opens none but a list of domains.
 
+    Sources that are left out are among them, with the reason in `left_out`.
+
     Args:
         data: ``"environment"``; a folder of domains, or a tree of them, ``DATA/**``; a JSON or YAML
             file that lists domains; or ``"pile:"`` with the folder or the hub name of a copy of the
@@ -52,9 +58,15 @@ def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
     """
     with readable_place(data):
         found = _listed_sources(data, rows)
-    if left := [source.name for source in found if source.left_out]:
-        tell(f"left out because it is no text: {listed(left, 5)}")
-    return [source for source in found if not source.left_out]
+    names: dict[str, list[str]] = {}
+    for source in found:
+        if source.left_out:
+            names.setdefault(f"left out ({source.left_out})", []).append(source.name)
+        elif source.called:
+            names.setdefault(CALLED, []).append(source.name)
+    for told, own in names.items():
+        tell(f"{told}: {listed(own, 5)}")
+    return found
 
 
 def _listed_sources(data: str, rows: RowConfig) -> list[SourceFile]:
@@ -84,19 +96,31 @@ def _names_domains(path: Path, rows: RowConfig) -> bool:
 
 
 def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
-    """Each sub-folder is a domain, and each file of rows or of text (.txt) beside them."""
+    """Each sub-folder is a domain, and each file of rows or of text (.txt) beside them.
+
+    Others are left out.
+    """
     tree, folder = folder.name == TREE, folder.parent if folder.name == TREE else folder
     if not folder.is_dir():
         raise DataError(
             "Expected --data 'environment', a folder, a list of domains (.json, .yaml), a token "
             f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
+    entries = sorted(folder.iterdir())
+    _refuse_sides(
+        folder, [one for one in entries if _is_domain(one) and not (tree and one.is_dir())]
+    )
     domains: dict[str, list[SourceFile]] = {}
     if tree:
         domains = _tree(folder, rows)
-    for entry in () if tree else sorted(folder.iterdir()):
-        is_domain = entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
-        if entry.name.startswith(".") or not is_domain or is_beside_rows(entry, ()):
+    beside = []
+    for entry in () if tree else entries:
+        if entry.name.startswith("."):
+            continue
+        if not _is_domain(entry) or is_beside_rows(entry, ()):
+            about = is_notice(entry) or is_beside_rows(entry, ())
+            reason = NO_TEXT if about else NO_DOMAIN
+            beside.append(SourceFile(_named(entry, folder), None, _nothing, left_out=reason))
             continue
         name = domain_of(entry.name if entry.is_dir() else entry.name.split(".")[0])
         check_name(name)
@@ -107,19 +131,35 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
             raise DataError(f"Expected text files, found none in {entry}")
     if not domains:
         raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
-    return [source for sources in domains.values() for source in sources]
+    return [source for sources in domains.values() for source in sources] + beside
+
+
+def _is_domain(entry: Path) -> bool:
+    return entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
+
+
+def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
+    """Refuses a folder of domains in which a `train` and a held-out side stand beside each other:
+    each would be a domain, and the held-out one would be trained on."""
+    if sides := sides_beside(entry.name for entry in entries if not entry.name.startswith(".")):
+        raise DataError(
+            f"Expected a sub-folder or a file for each domain, found sides of a split, {sides[0]} "
+            f"and {sides[1]}, in {folder}: put the files of each domain into one folder, or name "
+            "them in a list of domains (.yaml)"
+        )
 
 
 def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
-    """Each folder that holds files is a domain, called by its path without names of sides; and each
-    file beside the topmost."""
-    found: dict[str, list[Path]] = {}
-    for file in files_below(folder):
-        above = file.relative_to(folder).parts[:-1]
-        path = [part for part in above if not split_named(part)]
-        check_name(name := domain_of("/".join(path) or file.name.split(".")[0]))
-        found.setdefault(name, []).append(file)
-    return {name: _sources(folder, rows, folder, name, files=own) for name, own in found.items()}
+    """Each folder that holds files is a domain, called by its path without the name of a side; and
+    each file beside the topmost."""
+    files = files_below(folder)
+    paths = [file.relative_to(folder).parts for file in files]
+    found: dict[str, dict[Path, Named]] = {}
+    for file, path, named in zip(files, paths, named_sides(paths), strict=True):
+        above = [part for level, part in enumerate(path[:-1]) if level != named.level]
+        check_name(name := domain_of("/".join(above) or file.name.split(".")[0]))
+        found.setdefault(name, {})[file] = named
+    return {name: _sided(folder, own, rows, folder, name) for name, own in found.items()}
 
 
 def _sources(
@@ -132,16 +172,49 @@ def _sources(
 ) -> list[SourceFile]:
     """A file, or the files below a folder; with no `domain`, those of rows, which name theirs.
 
-    Where the list names no side, the files' names do: beside a validation file all others are
-    training files, and test files are left out.
+    Where the list names no side, the names of files and folders below the path do.
     """
-    files = files or [f for f in files_below(path) if domain is not None or is_row_file(f)]
-    beside = [f for f in files if f != path and is_beside_rows(f, files)]
-    found = [SourceFile(_named(f, root), domain, lambda: iter(()), left_out=True) for f in beside]
-    sides = {f: side_of(f.relative_to(path).parts) for f in files if f not in beside}
-    if split is not None or "validation" not in sides.values():
-        return found + [_source(f, rows, root, domain, split) for f in sides]
-    return found + [_source(f, rows, root, domain, s) for f, s in sides.items() if s is not None]
+    files = files_below(path) if files is None else files
+    named = named_sides(f.relative_to(path).parts for f in files)
+    return _sided(path, dict(zip(files, named, strict=True)), rows, root, domain, split)
+
+
+def _sided(
+    path: Path,
+    files: Mapping[Path, Named],
+    rows: RowConfig,
+    root: Path,
+    domain: str | None,
+    split: Split | None = None,
+) -> list[SourceFile]:
+    """The files of a path on the side of the list, or on those that names decide.
+
+    Where a validation split stands, all others are training files. A test split is left out: it is
+    for whoever judges the model. Where no name decides, a seed draws what is held out. Of what the
+    list calls training text held-out splits are left out; all is held out that it calls so.
+    """
+    beside = {f for f in files if f != path and is_beside_rows(f, files)}
+    if domain is None:
+        beside |= {f for f in files if not is_row_file(f)}
+    drawn: Split | None = None
+    if any(named.side == "validation" for file, named in files.items() if file not in beside):
+        drawn = "train"
+    found = []
+    for file, named in files.items():
+        side, reason = split or drawn, NO_TEXT if file in beside else None
+        if reason is None and split != "validation" and named.side not in (None, "train"):
+            side = "validation"
+            reason = f"{named.side} split" if split or named.side == "test" else None
+        if reason:
+            found.append(SourceFile(_named(file, root), domain, _nothing, left_out=reason))
+        else:
+            called = None if split else named.called
+            found.append(_source(file, rows, root, domain, side, called))
+    return found
+
+
+def _nothing() -> Iterator[Row]:
+    return iter(())
 
 
 def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False) -> list[Path]:
@@ -163,7 +236,12 @@ def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False)
 
 
 def _source(
-    path: Path, rows: RowConfig, root: Path, domain: str | None, split: Split | None
+    path: Path,
+    rows: RowConfig,
+    root: Path,
+    domain: str | None,
+    split: Split | None,
+    called: str | None,
 ) -> SourceFile:
     size, version, unusable = 0, 0, None
     try:
@@ -184,7 +262,9 @@ def _source(
     else:
         read = partial(read_text, path, rows)
     by_row = is_row_file(path) or size > LARGE_TEXT
-    return SourceFile(_named(path, root), domain, read, size, version, split, by_row, path=path)
+    return SourceFile(
+        _named(path, root), domain, read, size, version, split, by_row, path=path, called=called
+    )
 
 
 def _named(path: Path, root: Path) -> str:
@@ -206,7 +286,7 @@ def _hub(
 
 def _of_rows(path: Path, rows: RowConfig) -> list[SourceFile]:
     sources = _sources(path, rows, path, None)
-    if not sources:
+    if all(source.left_out for source in sources):
         raise DataError(f"Expected .jsonl, .json, .csv, .tsv or .parquet files, found none: {path}")
     return sources
 
@@ -223,8 +303,8 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
         for row in read(*part):
             if row.domain in PILE_DOMAINS:
                 yield row._replace(domain=PILE_DOMAINS[row.domain])
-            elif row.domain is None:
-                yield row  # one that was skipped
+            else:  # one that was skipped, or of a withdrawn domain: both are counted
+                yield row._replace(text=None, domain=None)
 
     names = tuple(PILE_DOMAINS.values())
     return [
@@ -297,20 +377,21 @@ def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> li
                 continue
             beside = place if is_remote(place) else str(listing.parent / place)
             with readable_place(place):
-                found = _matches(path_of(beside))
-                if not found:
+                path = path_of(beside)
+                files = None if path.exists() else _matches(path)
+                if files == []:
                     raise DataError(f"Expected a file, found none for '{place}' of {where}")
-                for path in found:
-                    sources += _sources(path, config, listing.parent, name, split)
-    if not sources:
-        raise DataError(f"Expected at least one file, found none for {where}")
+                top = path if files is None else path.parent
+                sources += _sources(top, config, listing.parent, name, split, files)
+    if all(source.left_out for source in sources):
+        raise DataError(f"Expected at least one file of text, found none for {where}")
     return sources
 
 
 def _matches(path: Path) -> list[Path]:
-    """A path, or those that match it: stars stand in its last part alone."""
-    if path.exists():
-        return [path]
+    """The files of those that match a path, and below them: stars stand in its last part alone."""
     if is_remote(path):
-        return sorted(path.parent.glob(path.name))
-    return [path.parent / name for name in sorted(glob(path.name, root_dir=path.parent))]
+        found = sorted(path.parent.glob(path.name))
+    else:
+        found = [path.parent / name for name in sorted(glob(path.name, root_dir=path.parent))]
+    return [file for one in found for file in files_below(one)]

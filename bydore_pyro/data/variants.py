@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data.index import sha256_of
+from bydore_pyro.data.documents import CorpusConfig, in_pieces
+from bydore_pyro.data.index import NOT_HASHED, sha256_of
 from bydore_pyro.data.kinds import is_row_file
 from bydore_pyro.data.lengths import UNITS
 from bydore_pyro.data.names import check_name, domain_of
-from bydore_pyro.data.rows import RowConfig, read_rows
+from bydore_pyro.data.rows import RowConfig, read_rows, read_text
 from bydore_pyro.data.store import END, SIDES, Text, TokenStore, check_needed, nothing_counted
 from bydore_pyro.data.tokenizer import encode, load_encoder
-from bydore_pyro.utils import DataError, listed
+from bydore_pyro.utils import DataError, listed, tell
 
 
 def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
@@ -38,23 +39,23 @@ def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
     joined: dict[str, Any] = {
         side: dict(sorted((getattr(store, side) | getattr(added, side)).items())) for side in SIDES
     }
-    units = {
-        name: unit
-        for one in (store, added)
-        for name, unit in one.index.get(UNITS, {}).items()
-        if (name in added.index["domains"]) == (one is added)
-    }
-    index = {**store.index, "domains": domains, "sha256": sha256, UNITS: units}
+    index = {**store.index, "domains": domains, "sha256": sha256}
+    for key in (*NOT_HASHED, UNITS):
+        kept = {n: v for n, v in index.get(key, {}).items() if n not in added.index["domains"]}
+        own = {n: v for n, v in added.index.get(key, {}).items() if n in added.index["domains"]}
+        index[key] = kept | own
     return dataclasses.replace(store, index=index, **joined)
 
 
 def name_of_validation_file(entry: str) -> str | None:
-    """Returns the domain name of a file of rows, None where `entry` names no such file.
+    """Returns the domain name of a file of rows or of text (.txt), None where `entry` names no such
+    file.
 
     It is the file's own up to the first dot, as for a file in a folder of domains.
     """
     path = Path(entry)
-    return domain_of(path.name.split(".")[0]) if is_row_file(path) else None
+    is_file = is_row_file(path) or path.suffix == ".txt"
+    return domain_of(path.name.split(".")[0]) if is_file else None
 
 
 def target_and_share(entry: str) -> tuple[str, str | None]:
@@ -70,16 +71,17 @@ def with_validation_file(
 ) -> TokenStore:
     """Returns a store with the rows of a file as one more domain, of held-out text alone.
 
-    The file names the domain. Each row is a document, whatever its length; nothing is drawn or cut
-    but the space around its text, as of every document. Of rows of the same text one is kept,
-    because copies add nothing new. None is kept to judge by. The tokens are held in memory.
+    The file names the domain. Each row is a document, whatever its length, and so is each piece of
+    a text file (.txt), cut as `documents_of` cuts files; nothing is drawn, and only the space
+    around a text is cut off. Of rows of the same text one is kept, because copies add nothing new.
+    None is kept to judge by. The tokens are held in memory.
 
     Raises:
         DataError: When there is no such file, it holds no text or what cannot be read, or its name
             is that of a domain.
 
     Warns:
-        UserWarning: When rows are copies of others.
+        UserWarning: When rows are copies of others, empty, or could not be read.
     """
     name = domain_of(path.name.split(".")[0])
     check_name(name)
@@ -88,20 +90,32 @@ def with_validation_file(
             f"Expected a validation file that is not named like a domain of the data "
             f"({listed(store.names)}), found {path}"
         )
-    read = list(read_rows(path, dataclasses.replace(rows or RowConfig(), domain_column=None)))
+    config = dataclasses.replace(rows or RowConfig(), domain_column=None)
+    if is_row_file(path):
+        read = list(read_rows(path, config))
+    elif path.is_file():
+        read = list(in_pieces(read_text(path, config), CorpusConfig()))
+    else:
+        raise DataError(f"Expected a file, found none: {path}")
+    for note in (row.note for row in read if row.note):
+        tell(f"{path}: {note}")
     given = [text for row in read if row.text and (text := row.text.strip())]
     texts = list(dict.fromkeys(given))
-    if copies := len(given) - len(texts):
-        warnings.warn(
-            f"{path}: {copies} of {len(given)} rows are copies of others and are left out",
-            stacklevel=2,
-        )
     if not texts:
         raise DataError(f"Expected text in the validation file, found none in {path}")
+    copies, skipped = len(given) - len(texts), sum(row.text is None for row in read)
+    empty = len(read) - len(given) - skipped
+    for count, what, of in (
+        (copies, "are copies of others and", len(given)),
+        (empty, "are empty and", len(read)),
+        (skipped, "could not be read and", len(read)),
+    ):
+        if count:
+            warnings.warn(f"{path}: {count} of {of} rows {what} are left out", stacklevel=2)
     tokens, lengths = encode(*load_encoder(store.tokenizer), np.dtype(store.index["dtype"]), texts)
     ends = np.cumsum(lengths).astype(END)
     entry = nothing_counted()
-    entry |= {"skipped": len(read) - len(given), "duplicates_dropped": copies}
+    entry |= {"skipped": skipped, "duplicates_dropped": copies}
     entry["validation"] = {
         "tokens": len(tokens),
         "documents": len(texts),
@@ -110,7 +124,7 @@ def with_validation_file(
         "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
         "ends_sha256": hashlib.sha256(ends.tobytes()).hexdigest(),
     }
-    index = {**store.index, "domains": {name: entry}}
+    index = {**store.index, "domains": {name: entry}, "empty": {name: empty} if empty else {}}
     none = {name: Text(tokens[:0], ends[:0])}
     added = TokenStore(store.folder, none, {name: Text(tokens, ends)}, index, none)
     return joined_stores(store, added)

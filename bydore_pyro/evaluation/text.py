@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bydore_pyro.data import RowConfig, read_rows
 from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.utils import DataError, NonFiniteError
+from bydore_pyro.utils import DataError, NonFiniteError, tell
 
 LONGEST = 2048  # tokens of a document, with the one that begins it
 AT_ONCE = 256  # rows that are tokenised together
@@ -67,7 +67,10 @@ def read_documents(
     most = min(LONGEST, getattr(model.config, "max_position_embeddings", None) or LONGEST) - 1
     found: list[Document] = []
     rows = islice(read_rows(path, RowConfig(text_column=column)), limit)
-    while texts := [(row.number, row.text or "") for row in islice(rows, AT_ONCE)]:
+    while batch := list(islice(rows, AT_ONCE)):
+        for note in (row.note for row in batch if row.note):
+            tell(f"{path}: {note}")
+        texts = [(row.number, row.text or "") for row in batch]
         encoded = backend.encode_batch([text for _, text in texts], add_special_tokens=False)
         for (number, text), one in zip(texts, encoded, strict=True):
             document = _document(text, one.ids, one.offsets, begin, most)

@@ -63,8 +63,11 @@ class AskConfig(Checked):
 
     validation: list[str] = option(
         [],
-        "Targets, as for bydore search: domains of the data as NAME or NAME=SHARE, files of rows, "
-        "or 'all'. Default: the run's own.",
+        "Targets, as for bydore search: domains of the data as NAME or NAME=SHARE, files of rows "
+        "or of text, or 'all'. Default: the run's own.",
+    )
+    text_column: str | None = option(
+        None, "Column of the text in files of --validation. Default: the run's own."
     )
     drop_copies: bool = option(
         False, "Leave out documents of --validation that stand in the training text too."
@@ -169,7 +172,7 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     record = read_as(Metrics, run / "metrics.json")
     if not record.measured:
         raise DataError(f"Expected a search by matching that kept what it measured, found {run}")
-    whole = load_domains(options, config.add)
+    whole = load_domains(options, config.add, config.text_column)
     kept = read_measurements(run, belongs_of(options, whole))
     if tuple(one.sha256 for one in kept) != record.measured:
         other = len(kept) == len(record.measured)

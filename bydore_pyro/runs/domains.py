@@ -48,12 +48,15 @@ from bydore_pyro.utils import DataError, content_hash, device_named, listed, tel
 FEW_NAMES = 5
 
 
-def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
+def load_domains(
+    options: Options, added: Sequence[str] = (), text_column: str | None = None
+) -> Domains:
     """Checks everything that can be checked before a long computation, and loads the data.
 
     Args:
         options: Of the run.
         added: Token stores whose domains are trained on too, in place of those of the same name.
+        text_column: Of the targets' files; the options' when None.
 
     Raises:
         DataError: When data, domains, validation set or proxy are not what the run needs.
@@ -62,7 +65,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     files = options.run.validation_files()
     for path in files.values():
         if not path.exists():
-            raise DataError(f"Expected a file of rows for --validation, found none: {path}")
+            raise DataError(f"Expected a file for --validation, found none: {path}")
     validation = [name for name in options.run.validation_shares() if name not in files]
     validation = [] if options.run.validates_all else validation
     needed = (*validation, *(options.run.domains or ()))
@@ -82,7 +85,8 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
             options = dataclasses.replace(options, run=own)
     selected(needed, corpus.names)
     prepared = not added and not names_shards(options.run.data)
-    corpus = with_targets(corpus, options.run, options.rows, prepared=prepared)
+    rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
+    corpus = with_targets(corpus, options.run, rows, prepared=prepared)
     domains = search_domains(options, corpus, options.run.seed)
     consumed_tokens(options, domains)
     largest_weights(options, domains)
@@ -156,7 +160,10 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     in_place = names_shards(run.data)
     # --smoke reads little text, which nobody asked of a store or of shards.
     corpus = CorpusConfig() if run.smoke and (in_place or is_store(Path(run.data))) else None
-    given = run.data, corpus or options.corpus, options.tokenizer, options.rows
+    rows = options.rows
+    if run.validation_files() and (in_place or is_store(Path(run.data))):
+        rows = RowConfig(domain_column=rows.domain_column)  # the others are of the targets' files
+    given = run.data, corpus or options.corpus, options.tokenizer, rows
     cache = Path(run.cache) if run.cache else None
     return (open_shards if in_place else load_tokens)(*given, needed=needed, cache=cache)
 

@@ -29,6 +29,7 @@ from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
     Checked,
+    DataError,
     Tokens,
     device_named,
     number_of_tokens,
@@ -89,9 +90,10 @@ class RunConfig(Checked):
     validation: list[str] = option(
         [],
         "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
-        "rows (.jsonl, .parquet) can be given instead of a domain; its text is never "
-        "trained on. Shares say how much each counts. 'all': every domain that is trained on, "
-        "equally. Default with --data environment: docstrings.",
+        "rows (.jsonl, .parquet; --text_column names the column) or of text (.txt) can be given "
+        "instead of a domain; its text is never trained on. Shares say how much each counts. "
+        "'all': every domain that is trained on, equally. Default with --data environment: "
+        "docstrings.",
     )
     drop_copies: bool = option(
         False, "Leave out documents of --validation that stand in the training text too."
@@ -212,8 +214,18 @@ class RunConfig(Checked):
         return shares
 
     def validation_files(self) -> dict[str, Path]:
-        """Returns the files among the validation set, by the names of their domains."""
+        """Returns the files among the validation set, by the names of their domains.
+
+        Raises:
+            DataError: When a file is of a kind that is not read.
+        """
         named = [target_and_share(entry)[0] for entry in self.validation]
+        for entry in named:
+            if name_of_validation_file(entry) is None and "." in entry and Path(entry).is_file():
+                raise DataError(
+                    "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
+                    f"(.txt) for --validation, found {entry}"
+                )
         files = {name_of_validation_file(entry): Path(entry) for entry in named}
         return {name: path for name, path in files.items() if name is not None}
 

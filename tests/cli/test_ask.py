@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tiny import write_lines
 
 from bydore_pyro.cli.ask import ask_command
 from bydore_pyro.cli.main import main
@@ -66,6 +67,23 @@ def test_a_mixture_is_judged_and_domains_can_be_dropped(
     apart = judged["differences"]["the answer"]["a"]["loss"]
     assert apart == pytest.approx(-own["differences"]["uniform"]["a"]["loss"], abs=1e-6)
     assert Mixture.from_json(tmp_path / "uniform" / "mixture.json").names == ("a", "b")
+
+
+def test_a_target_has_a_column_of_its_own(
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    """Other than that of the run's text; a row without it names the option."""
+    rows = [{"ask": "abcde " * 60 + str(i), "answer": "x"} for i in range(40)]
+    path = write_lines(tmp_path / "exam.jsonl", rows)
+    given = [str(measured_run), "--validation", str(path), "--validation_sequences", "32"]
+    said = refused("ask", *given, "--out", tmp_path / "none")
+    assert (
+        f"Expected a column 'text', found ask, answer (--text_column names another), {path}" in said
+    )
+    main(["ask", *given, "--text_column", "ask", "--out", str(tmp_path / "out")])
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["ask"]["text_column"] == "ask"
+    assert config["rows"]["text_column"] == "text", "that of the run's own text"
 
 
 def test_mistakes_are_one_line(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tiny import row, write_domains, write_lines
 
-from bydore_pyro.cli.prepare import PrepareConfig, prepare_command
+from bydore_pyro.cli.prepare import PrepareConfig, files_table, prepare_command
+from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.store import open_store
 
 
@@ -63,3 +64,39 @@ def test_a_bad_row_names_its_place(
     assert "text, found token shards (megatron:x), which bydore search" in told
     with pytest.raises(ValueError, match="Expected a value for --out"):
         PrepareConfig(data="x", out="")
+
+
+def test_the_table_says_which_files_are_which_side(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what was left out, by reason; where no name decides, one line says so."""
+    out = ["--processes", "0", "--vocabulary", "280", "--out"]
+    prepare_command(["--data", str(folder), *out, str(tmp_path / "plain")])
+    assert "The name of no file decides its side" in capsys.readouterr().out
+    for name in ("train", "validation_matched", "test"):
+        write_lines(folder / f"law/{name}.jsonl", [row(name, i, code="x = 1") for i in range(9)])
+    write_lines(folder / "chat.jsonl", [{"text": "Yes."}, {"text": ""}, {"text": "No."}])
+    (folder / "a/30.txt").write_text('{"text": "of a note"}')
+    prepare_command(["--data", str(folder), *out, str(tmp_path / "out")])
+    shown = capsys.readouterr().out.splitlines()
+    cells = {line.split()[0]: line.split()[1:] for line in shown if line}
+    assert cells["files"] == ["train", "held", "out", "drawn", "left", "out"]
+    assert cells["law"] == ["1", "1", "0", "1", "(test", "split", "1)"]
+    assert cells["a"] == ["0", "0", "21", "0"]
+    first = {line.split()[0]: line.split()[1:] for line in shown[1:5]}
+    assert first["chat"][2:] == ["2", "0", "0", "0", "1", "0"], "short rows stay"
+    assert "Held out: law/validation_matched.jsonl." in shown
+    assert "Left out (test split): law/test.jsonl." in shown
+    assert "law: text is read from the column 'text', not from code." in shown
+    assert "a: looks like JSON and is read as text, as its ending says." in shown
+
+
+def test_the_table_of_many_domains_names_those_in_which_names_decide(tmp_path: Path) -> None:
+    for number in range(30):
+        write_lines(tmp_path / f"{number:02}/a.jsonl", [row(str(number), i) for i in range(2)])
+    assert files_table(make_plan(str(tmp_path))).startswith("The name of no file decides")
+    for name in ("train", "test"):
+        write_lines(tmp_path / f"29/{name}.jsonl", [row(name, i) for i in range(2)])
+    lines = files_table(make_plan(str(tmp_path))).splitlines()
+    assert lines[1].split() == ["29", "0", "0", "2", "1", "(test", "split", "1)"]
+    assert lines[21].split() == ["the", "rest", "(10", "domains)", "0", "0", "10", "0"]

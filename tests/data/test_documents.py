@@ -15,6 +15,7 @@ from bydore_pyro.data.documents import (
     Document,
     SourceFile,
     documents_of,
+    in_pieces,
     in_reading_order,
     split_of_file,
 )
@@ -55,16 +56,35 @@ def texts_of(text: str, config: CorpusConfig = CONFIG) -> list[str]:
     return [str(d.text) for d in read([source("x", text, split="train")], config)]
 
 
-def test_long_texts_are_cut_at_line_breaks_and_short_ones_dropped() -> None:
+def test_long_texts_are_cut_at_line_breaks() -> None:
     lines = [f"line {i} " + "x" * 60 for i in range(1000)]
     texts = texts_of("\n".join(lines))
     assert all(200 <= len(t) <= 20_000 for t in texts)
     assert "\n".join(texts).split("\n") == lines, "nothing lost"
-    assert texts_of("y" * 199) == []
     assert [len(t) for t in texts_of("x" * 45_000)] == [20_000, 20_000, 5_000]
-    assert [len(t) for t in texts_of("x" * 20_100)] == [20_000], "the rest is too short"
+    assert [len(t) for t in texts_of("x" * 20_100)] == [20_000, 100], "nothing lost"
+    assert [len(t) for t in texts_of("short\n" + "x" * 25_000)] == [20_000, 5_006]
     with pytest.raises(ValueError, match="shortest_document <= longest_document, actual 300 and 2"):
         CorpusConfig(shortest_document=300, longest_document=200)
+
+
+@pytest.mark.parametrize("by_piece", [False, True])
+def test_what_is_left_out_of_documents_is_yielded_with_the_reason(by_piece: bool) -> None:
+    """By default only what is empty; a row of one character is a document."""
+    given = ["y", "", " \n\t", "z" * 199, "w" * 200, None, "x" * 20_100]
+    found = read([rows(given, split="train", by_piece=by_piece)])
+    kept = [len(document.text) for document in found if document.text is not None]
+    assert kept[:3] == [1, 199, 200]
+    assert sum(kept) == 20_500
+    left = [(document.row, document.left_out) for document in found if document.text is None]
+    assert left == [(2, "empty"), (3, "empty"), (6, "skipped")]
+    least = CorpusConfig(shortest_document=200)
+    found = read([rows(given, split="train", by_piece=by_piece)], least)
+    left = [(document.row, document.left_out) for document in found if document.text is None]
+    assert left[:5] == [
+        (1, "too_short"), (2, "empty"), (3, "empty"), (4, "too_short"), (6, "skipped"),
+    ]  # fmt: skip
+    assert left[5:] == ([] if by_piece else [(7, "too_short")]), "the end of the last"
 
 
 def test_a_file_lies_on_one_side_in_every_domain() -> None:
@@ -89,7 +109,8 @@ def test_rows_are_split_by_their_text() -> None:
     held_out = {d.text for d in first if d.split == "validation"}
     assert held_out == {d.text for d in again if d.split == "validation"}
     assert 50 < len(held_out) < 110
-    assert first[-1] == Document("a", "train", None, 401), "one that could not be used"
+    left = Document("a", "train", None, 401, left_out="skipped")
+    assert first[-1] == left, "one that could not be used"
     assert {d.split for d in read([rows(texts, split="validation")], config)} == {"validation"}
     nobodys = SourceFile("all.jsonl", None, lambda: iter([Row(3, "x" * 300)]), by_row=True)
     with pytest.raises(DataError, match=r"a domain in every row, found none: all\.jsonl, row 3"):
@@ -133,6 +154,19 @@ def test_the_same_piece_lies_on_one_side() -> None:
         sides.setdefault(str(document.text), set()).add(document.split)
     assert all(len(found) == 1 for found in sides.values())
     assert {side for found in sides.values() for side in found} == {"train", "validation"}
+
+
+def test_rows_in_pieces() -> None:
+    """No short end is a piece of its own; what cannot be used, or is empty, stays one row."""
+    text = lines_of("a", 400)
+    pieces = list(in_pieces([Row(1, text, note="as text"), Row(2, None), Row(3, " ")], CONFIG))
+    assert [row.number for row in pieces] == [*range(1, len(pieces) + 1)]
+    assert "\n".join(str(row.text) for row in pieces[:-2]) == text.strip()
+    assert [row.text for row in pieces[-2:]] == [None, " "]
+    assert [row.note for row in pieces] == ["as text", *[None] * (len(pieces) - 1)]
+    assert [row.text for row in in_pieces([Row(1, "x" * (SMALL_PIECE + 199))], CONFIG)] == [
+        "x" * (SMALL_PIECE + 199)
+    ]
 
 
 def test_what_stays_whole() -> None:

@@ -12,9 +12,12 @@ from bydore_pyro.data.kinds import (
     can_be_entered,
     head,
     is_beside_rows,
+    is_notice,
     is_row_file,
     kind_of,
+    looks_like,
     no_text,
+    says_text,
 )
 
 
@@ -25,6 +28,7 @@ from bydore_pyro.data.kinds import (
         ("a.ndjson.zst", Kind("json", "zstd")),
         ("a.csv.bz2", Kind("csv", "bz2")),
         ("a.parquet", Kind("parquet")),
+        ("a.jsonlines", Kind("json")),
         ("a.txt", Kind("text")),
         ("a.gz", Kind("text", "gzip")),
     ],
@@ -60,7 +64,6 @@ def test_a_beginning_is_short_and_without_a_mark(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf" + b"x" * 10_000)
     assert head(tmp_path / "a") == b"x" * (HEAD - 3)
     assert head(tmp_path / "none") == b""
-    assert no_text(tmp_path / "a", "text") is None
 
 
 def test_what_programs_leave_beside_rows() -> None:
@@ -71,3 +74,42 @@ def test_what_programs_leave_beside_rows() -> None:
         assert is_beside_rows(Path(name), rows)
         assert not is_beside_rows(Path(name), [Path("a.txt")]), "among texts it is one"
     assert not is_beside_rows(Path("notes.md"), rows)
+    assert is_notice(Path("README.rst"))
+    assert not is_notice(Path("dataset_infos.json"))
+
+
+@pytest.mark.parametrize(
+    ("begin", "found"),
+    [
+        (b"PAR1 is a level of golf", None),
+        (b"BZhukov wrote %PDF", None),
+        (b"%PDF-1.4 as a word \xe2\x82\xac", None),
+        ("ARROW1 — ü".encode()[:-1], None),
+        (b"PAR1\x15\x04\x15", "Parquet"),
+        (b"BZh91AY&SY\xff\x00", "bzip2"),
+        (b"%PDF-1.4\n%\xe2\xe3\xcf\xd3", "PDF"),
+        (b"\0\1\2" * 9, "binary"),
+        (b"one \x07 bell in a line of a text " * 9, None),
+    ],
+)
+def test_a_beginning_that_is_text_is_no_other_file(begin: bytes, found: str | None) -> None:
+    assert no_text(begin) == found
+
+
+def test_what_text_looks_like() -> None:
+    for begin, found in (
+        (b'{"id": 1}', "JSON"),
+        (b'[\n {"id": 1}]', "JSON"),
+        (b"id,text\n1,a\n", "a table"),
+        (b"id,body\n1,a\n", None),
+        (b"<xml/>", None),
+        (b'"one long string"', None),
+    ):
+        assert looks_like(begin, "text") == found
+
+
+def test_names_that_say_text() -> None:
+    for name in ("a.txt", "a.md", "rows.jsonl.txt", "a.py", "a.ipynb", "a.xml", "a.log", "a.TXT"):
+        assert says_text(Path(name)), name
+    for name in ("part-0", "rows.jsonl.bak", "rows.json.1", "part.0", "a.dat", "a.json5", "a"):
+        assert not says_text(Path(name)), name

@@ -176,7 +176,9 @@ def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "all.jsonl", [*rows, {"text": "nobody's"}])
     plan = small_plan(path, domain_column="meta.set", on_error="skip")
     with lines_told() as lines:
-        found = documents_in(prepare(plan, tmp_path / "out"))
+        store = prepare(plan, tmp_path / "out")
+    found = documents_in(store)
+    assert store.index["rows_of_no_domain"] == 1
     for number, name in enumerate(("law", "web", "mail")):
         both = found["train"][name] + found["validation"][name]
         assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
@@ -225,7 +227,7 @@ def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "text/law.jsonl"
     write_lines(path, [row("law", i) for i in range(50)] + [{"body": 1}] + [row("law", 51)])
     write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(50)])
-    with pytest.raises(DataError, match=f"a column 'text', found body, {path}, line 51"):
+    with pytest.raises(DataError, match=rf"a column 'text', found body \(.*\), {path}, line 51"):
         prepare(small_plan(tmp_path / "text"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
     store = prepare(small_plan(tmp_path / "text", on_error="skip"), tmp_path / "out")
@@ -234,6 +236,41 @@ def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:
     assert law["train"]["documents"] + law["validation"]["documents"] == 51
     with pytest.raises(DataError, match="Expected a new folder for the store"):
         prepare(small_plan(tmp_path / "text"), tmp_path / "out")
+
+
+def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
+    """Rows of any length are documents by default; the counts do not change a store's hash."""
+    rows = [{"text": "long answer " * (20 if i % 3 else 1) + str(i)} for i in range(60)]
+    odd = [{"text": ""}, {"text": " \n"}, {"body": 1}, rows[3]]
+    write_lines(tmp_path / "text/chat.jsonl", [*rows, *odd])
+    write_lines(tmp_path / "text/web/train.jsonl", [row("web", i, code="x") for i in range(20)])
+    write_lines(tmp_path / "text/web/test.jsonl", [row("test", i) for i in range(20)])
+    (tmp_path / "text/notes").mkdir()
+    (tmp_path / "text/notes/a.txt").write_text('{"text": "of a note"}\n' * 30)
+    store = prepare(small_plan(tmp_path / "text", on_error="skip"), tmp_path / "out")
+    found = documents_in(store)
+    both = found["train"]["chat"] + found["validation"]["chat"]
+    assert sorted(both) == sorted(row["text"] for row in rows)
+    assert store.index["domains"]["chat"]["skipped"] == 1
+    assert store.index["domains"]["chat"]["duplicates_dropped"] == 1
+    assert store.index["empty"] == {"chat": 2}
+    assert store.index["too_short"] == {}
+    assert store.index["files"] == {
+        "chat": {"drawn": 1}, "notes": {"drawn": 1}, "web": {"drawn": 1, "test split": 1},
+    }  # fmt: skip
+    assert store.index["notes"] == {
+        "notes": ["looks like JSON and is read as text, as its ending says"],
+        "web": ["text is read from the column 'text', not from code"],
+    }
+    assert not any("test" in text for side in found.values() for text in side["web"])
+    read = "".join(found["train"]["notes"] + found["validation"]["notes"])
+    assert read.count('{"text": "of a note"}') == 30
+    least = CorpusConfig(validation_fraction=0.2, domain_megabytes=0, shortest_document=100)
+    shorter = prepare(small_plan(tmp_path / "text", least, on_error="skip"), tmp_path / "two")
+    assert shorter.index["too_short"] == {"chat": 21}, "with the copy, which no one looks for"
+    assert {text for side in documents_in(shorter).values() for text in side["chat"]} == {
+        row["text"] for row in rows if len(row["text"]) >= 100
+    }
 
 
 @pytest.mark.parametrize("mends", [True, False])
@@ -269,10 +306,14 @@ def test_domains_without_text(tmp_path: Path) -> None:
     text = write_domains(tmp_path / "text", ALPHABETS, files=2)
     (text / "tiny").mkdir()
     (text / "tiny" / "a.txt").write_text("too short")
+    (text / "tiny" / "b.txt").write_text(" \n")
+    least = CorpusConfig(shortest_document=200)
     with pytest.raises(
-        DataError, match=r"none usable in 'tiny'.* 200 characters, see --shortest_document"
+        DataError,
+        match=r"none usable in 'tiny' \(0 duplicates, 0 rows skipped, 1 empty, 1 shorter than 200 "
+        r"characters, see --shortest_document",
     ):
-        prepare(small_plan(text), tmp_path / "out")
+        prepare(small_plan(text, least), tmp_path / "out")
     rows = [row("x", i, kind="a") for i in range(40)]
     path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
     with lines_told() as lines:

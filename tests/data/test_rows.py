@@ -29,6 +29,7 @@ ROWS = [
     {"text": f"text {i} — ü\n", "meta": {"set": ("law", "web")[i % 2]}, "n": i} for i in range(300)
 ]
 SKIP = RowConfig(on_error="skip")
+ALONE = "text is read from the column 'text', not from"
 
 
 def json_lines(given: list[dict]) -> bytes:
@@ -57,7 +58,9 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_every_format_gives_the_same_rows(path: Path) -> None:
     assert is_row_file(path)
-    assert list(read_rows(path, RowConfig())) == [Row(i + 1, r["text"]) for i, r in enumerate(ROWS)]
+    first, *found = read_rows(path, RowConfig())
+    assert first == Row(1, ROWS[0]["text"], note=f"{ALONE} meta")
+    assert found == [Row(i + 1, r["text"]) for i, r in enumerate(ROWS)][1:]
     domains = [row.domain for row in read_rows(path, RowConfig(domain_column="meta.set"))]
     assert domains == ["law", "web"] * 150
     with pytest.raises(DataError, match="Expected a file, found none: "):
@@ -80,7 +83,15 @@ def test_a_file_that_breaks_off_is_named(path: Path) -> None:
     [
         (b'{"text": "a"', "Expected a JSON object, found one that breaks at column 13 ("),
         (b'["text"]', "Expected a column 'text', found list"),
-        (b'{"body": "a", "n": 1}', "Expected a column 'text', found body, n"),
+        (
+            b'{"body": "a", "n": 1}',
+            "Expected a column 'text', found body, n (--text_column names another), ",
+        ),
+        (
+            b'{"text": {"en": "a", "de": "b"}}',
+            "Expected text in column 'text', found a mapping (--text_column can name text.en, text",
+        ),
+        (b'"one long string"', "Expected a column 'text', found str, "),
         (b'{"text": 3}', "Expected text in column 'text', found int"),
         (b'{"text": null}', "Expected text in column 'text', found NoneType"),
         (b'{"text": "\xff"}', "Expected UTF-8, found other bytes"),
@@ -157,7 +168,9 @@ def test_datasets_are_streamed_as_from_the_hub(tmp_path: Path) -> None:
     found = [(row.text, row.domain) for row in read_hub(str(tmp_path), config)]
     assert found == [(row["text"], row["meta"]["set"]) for row in ROWS]
     assert len(list(read_hub(str(tmp_path), RowConfig(), split="validation"))) == 7
-    with pytest.raises(DataError, match=r"a column 'body', found text, meta, n, hub:.*, row 1"):
+    with pytest.raises(
+        DataError, match=r"a column 'body', found text, meta, n \(.*\), hub:.*, row 1"
+    ):
         list(read_hub(str(tmp_path), RowConfig(text_column="body")))
     with pytest.raises(DataError, match="a split 'dev', found that 'nobody/nothing' cannot be op"):
         list(read_hub("nobody/nothing", RowConfig(), split="dev"))
@@ -295,13 +308,13 @@ def test_rows_are_read_under_any_of_their_endings(ending: str, packed: str, tmp_
     assert is_row_file(path)
     expected = [Row(i + 1, row["text"], row["n"]) for i, row in enumerate(given)]
     config = RowConfig(domain_column="n")
-    assert list(read_rows(path, config)) == expected
+    assert [row._replace(note=None) for row in read_rows(path, config)] == expected
     if can_be_entered(path):
         return
     for cut in (0, 3000, 10**6):
         parts = [row for part in (Part(0, cut), Part(cut, None))
                  for row in read_rows(path, config, part)]  # fmt: skip
-        assert [row._replace(reached=0) for row in parts] == expected
+        assert [row._replace(reached=0, note=None) for row in parts] == expected
 
 
 def test_numbers_and_categories_name_domains(tmp_path: Path) -> None:
@@ -324,7 +337,7 @@ def test_rows_of_a_table_that_are_no_rows_are_named(tmp_path: Path) -> None:
     for content, message in (
         (b"text,text\n1,a\n", "breaks at its beginning: .*a.csv: column 'text' stands twice"),
         (b"id,text\n1,a\n2,b,c\n", "Expected 2 cells, as in the header, found 3, .*a.csv, row 2"),
-        (b"id,body\n1,a\n", "Expected a column 'text', found id, body, .*a.csv, row 1"),
+        (b"id,body\n1,a\n", "Expected a column 'text', found id, body .*a.csv, row 1"),
         (b'id,text\n1,"a\n', "one that breaks at its beginning: .*a.csv: unexpected end of data"),
         (b"id,text\n1,\xff\n", "one that breaks at its beginning: .*a.csv"),
     ):
@@ -355,8 +368,14 @@ BINARY = bytes(range(256)) * 40
 def test_what_is_no_plain_text_is_refused_by_name(
     content: bytes, found: str, name: str, tmp_path: Path
 ) -> None:
+    """Rows under the name of a text are text, and said to be it."""
     path = tmp_path / name
     path.write_bytes(content)
+    if name == "a.txt" and found in ("JSON", "a table"):
+        (read,) = read_text(path)
+        assert read.text == content.decode("utf-8-sig")
+        assert read.note == f"looks like {found} and is read as text, as its ending says"
+        return
     with pytest.raises(DataError, match=f"Expected plain text, found {found}: .*{name}"):
         list(read_text(path, RowConfig()))
     assert [row.text for row in read_text(path, SKIP)] == [None]
@@ -368,3 +387,20 @@ def test_what_is_no_plain_text_is_refused_by_name(
 def test_plain_text_may_begin_with_braces(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(text)
     assert [row.text for row in read_text(tmp_path / "a.txt")] == [text]
+
+
+def test_columns_with_text_that_are_not_read_are_named_once_a_file(tmp_path: Path) -> None:
+    """Also those of lists and mappings, where chats and choices lie, and in every format."""
+    given = [{"text": f"t {i}", "code": "x = 1", "chat": [{"content": "a"}], "n": i, "kind": "k"}
+             for i in range(3)]  # fmt: skip
+    for name, write in WRITERS.items():
+        write(tmp_path / name, given)
+        notes = [row.note for row in read_rows(tmp_path / name, RowConfig(domain_column="kind"))]
+        assert notes == [f"{ALONE} code, chat", None, None]
+        found = read_rows(tmp_path / name, RowConfig(text_column="code"))
+        assert next(found).note == "text is read from the column 'code', not from text, chat, kind"
+    write_csv = "text,answer\na,b\n"
+    (tmp_path / "a.csv").write_text(write_csv)
+    assert next(read_rows(tmp_path / "a.csv", RowConfig())).note == f"{ALONE} answer"
+    (tmp_path / "alone.jsonl").write_bytes(json_lines([{"text": "a", "n": 1}]))
+    assert next(read_rows(tmp_path / "alone.jsonl", RowConfig())).note is None

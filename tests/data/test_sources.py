@@ -160,7 +160,9 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
                 for j in range(4) for name in given]  # fmt: skip
         write_lines(tmp_path / f"train/{part:02}.jsonl.gz", rows)
     found = sources(f"pile:{tmp_path}")
-    assert counts(found) == dict.fromkeys(PILE_DOMAINS.values(), 8)
+    withdrawn = {"None": 8 * len(PILE_WITHDRAWN)}
+    assert counts(found) == dict.fromkeys(PILE_DOMAINS.values(), 8) | withdrawn, "counted"
+    assert {*texts(found)["None"]} == {"None"}
     (hub,) = sources("pile:owner/pile@validation")
     assert hub.name == "hub:owner/pile@validation"
     assert found[0].domains == hub.domains == tuple(PILE_DOMAINS.values())
@@ -229,8 +231,8 @@ def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> Non
         found = list_sources(str(tmp_path), RowConfig())
     assert counts(found) == {"a": 20, "b": 2}
     assert told == [
-        "left out because it is no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
-        "a/state.json and 3 more"
+        "left out (beside the text): a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
+        "a/state.json and 4 more"
     ]
 
 
@@ -241,3 +243,122 @@ def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:
     assert files_below(tmp_path) == [tmp_path / "a/x"]
     assert files_below(tmp_path, empty=True) == [tmp_path / "a/b", tmp_path / "a/x"]
     assert files_below(tmp_path / "a/x") == [tmp_path / "a/x"]
+
+
+def sides(found: list[SourceFile]) -> dict[str, str | None]:
+    """The side of each file, or why it is left out."""
+    return {source.name: source.left_out or source.split for source in found}
+
+
+def test_a_test_split_is_never_read(tmp_path: Path) -> None:
+    """Beside train alone what is held out is drawn from train; beside validation it is that."""
+    write_splits(tmp_path / "law", "train-00000-of-00001.jsonl", "test-00000-of-00001.jsonl")
+    write_splits(tmp_path / "web", "train.jsonl", "validation_matched.jsonl", "test_seen.jsonl")
+    write_splits(tmp_path / "web", "more.jsonl")
+    with lines_told() as told:
+        found = list_sources(str(tmp_path), RowConfig())
+    assert sides(found) == {
+        "law/test-00000-of-00001.jsonl": "test split",
+        "law/train-00000-of-00001.jsonl": None,
+        "web/more.jsonl": "train",
+        "web/test_seen.jsonl": "test split",
+        "web/train.jsonl": "train",
+        "web/validation_matched.jsonl": "validation",
+    }
+    read = texts(found)
+    assert not any("test" in text for own in read.values() for text in own)
+    assert counts(found, "validation")["web"] == 10
+    assert told == ["left out (test split): law/test-00000-of-00001.jsonl, web/test_seen.jsonl"]
+
+
+def test_in_a_tree_of_programs_all_is_text(tmp_path: Path) -> None:
+    """Neither `eval.py` nor `dev/` becomes the held-out text, and `test.py` stays."""
+    files = ("eval.py", "dev/tool.py", "validation.py", "test.py", "train.py", "src/model.py")
+    for name in files:
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}\n" * 40)
+    write_splits(tmp_path / "law", "test.jsonl", "a.jsonl")
+    with lines_told() as told:
+        found = list_sources(str(tmp_path), RowConfig())
+    assert sides(found) == dict.fromkeys([*(f"code/{f}" for f in files), "law/a.jsonl",
+                                          "law/test.jsonl"])  # fmt: skip
+    line = "read as the rest of the domain (called like a held-out split, no train beside it): "
+    assert told == [f"{line}law/test.jsonl"]
+    names = {source.domain for source in sources(tmp_path / TREE)}
+    assert names == {"code", "code/dev", "code/src", "law"}
+    names = {source.domain for source in sources(tmp_path / "code" / TREE)}
+    assert names == {"dev", "src", "eval", "validation", "test", "train"}, "not refused"
+
+
+def test_in_a_tree_only_a_name_that_decides_is_no_part_of_a_domain(tmp_path: Path) -> None:
+    """The sides may stand above the domains, or one domain may have no train."""
+    write_splits(tmp_path, "train/law/a.jsonl", "validation/law/b.jsonl", "validation/web/c.jsonl",
+                 "test/law/d.jsonl", "code/dev/e.jsonl")  # fmt: skip
+    found = sources(tmp_path / TREE)
+    assert sides(found) == {
+        "code/dev/e.jsonl": None,
+        "test/law/d.jsonl": "test split",
+        "train/law/a.jsonl": "train",
+        "validation/law/b.jsonl": "validation",
+        "validation/web/c.jsonl": "validation",
+    }
+    assert {source.domain for source in found} == {"code/dev", "law", "web"}
+
+
+def test_sides_in_place_of_domains_are_refused(tmp_path: Path) -> None:
+    """Each would be a domain, and the test split would be trained on."""
+    for number, names in enumerate((("train.jsonl", "test.jsonl"), ("law-train.txt", "law-val.txt"),
+                                    ("train/a.txt", "test/a.txt"))):  # fmt: skip
+        for name in names:
+            path = tmp_path / str(number) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("words")
+        with pytest.raises(DataError, match=r"sides of a split, .*: put the files of each domain"):
+            sources(tmp_path / str(number))
+    with pytest.raises(DataError, match=r"sides of a split, train\.jsonl and test\.jsonl, in"):
+        sources(tmp_path / "0" / TREE)
+
+
+def test_a_list_says_which_file_is_which_side(tmp_path: Path) -> None:
+    """What it names itself is so; in a folder or pattern of training text no split is trained on,
+    and where no side is named the names of files decide."""
+    write_splits(tmp_path / "law", "train.jsonl", "test.jsonl", "validation.jsonl")
+    for domain, expected in (
+        ("law", {"train": "train", "test": "test split", "validation": "validation"}),
+        ("law/*", {"train": "train", "test": "test split", "validation": "validation"}),
+        ("law/t*", {"train": None, "test": "test split"}),
+        (["law/train.jsonl", "law/test.jsonl"], {"train": None, "test": None}),
+        (
+            {"train": "law", "validation": "law/test.jsonl"},
+            {"train": "train", "test": "validation", "validation": "validation split"},
+        ),
+        (
+            {"train": "law/test.jsonl", "validation": "law/train.jsonl"},
+            {"train": "validation", "test": "train"},
+        ),
+    ):
+        found = sources(write_list(tmp_path / "list.yaml", law=domain))
+        read = [source for source in found if source.left_out is None]
+        assert sides(found) | sides(read) == {
+            f"law/{name}.jsonl": side for name, side in expected.items()
+        }
+    with pytest.raises(DataError, match="at least one file of text, found none for domain 'law'"):
+        (tmp_path / "empty").mkdir()
+        sources(write_list(tmp_path / "list.yaml", law="empty"))
+
+
+def test_what_is_no_domain_is_named(tmp_path: Path) -> None:
+    """Beside the domains of a folder, and among files whose rows name them."""
+    write_splits(tmp_path, "law/a.jsonl", "web.jsonl", set="x")
+    for name in ("notes.md", "book.epub", "LICENSE"):
+        (tmp_path / name).write_text("words")
+    assert sides(sources(tmp_path)) == {
+        "LICENSE": "beside the text",
+        "book.epub": "neither a folder, rows nor .txt",
+        "law/a.jsonl": None,
+        "notes.md": "neither a folder, rows nor .txt",
+        "web.jsonl": None,
+    }
+    rows = sides(sources(tmp_path, domain_column="set"))
+    assert {name for name, reason in rows.items() if reason} == {"LICENSE", "book.epub", "notes.md"}

@@ -14,6 +14,7 @@ from tiny import (
     documents_of,
     ends_in,
     folder_content,
+    lines_told,
     random_store,
     text_of,
     write_domains,
@@ -92,7 +93,41 @@ def test_copies_of_a_row_are_no_witnesses(corpus: TokenStore, tmp_path: Path) ->
     alone = with_validation_file(corpus, write_lines(tmp_path / "b" / "exam.jsonl", once))
     entry = store.index["domains"]["exam"]
     assert (entry["duplicates_dropped"], entry["skipped"]) == (400, 0)
+    assert "exam" not in store.index["empty"]
     np.testing.assert_array_equal(store.validation["exam"], alone.validation["exam"])
+
+
+def test_rows_of_a_target_that_are_left_out_are_told(corpus: TokenStore, tmp_path: Path) -> None:
+    """With the reason; and columns with text that are not read."""
+    rows = [{"text": text, "answer": "abcd"} for text in QUESTIONS]
+    path = write_lines(tmp_path / "exam.jsonl", [*rows, {"text": " "}, {"text": ""}, {"answer": 3}])
+    skip = RowConfig(on_error="skip")
+    with (
+        lines_told() as told,
+        pytest.warns(UserWarning, match="exam.jsonl: 2 of 203 rows are empty and are left out"),
+        pytest.warns(UserWarning, match="1 of 203 rows could not be read and are left out"),
+    ):
+        store = with_validation_file(corpus, path, skip)
+    assert told == [f"{path}: text is read from the column 'text', not from answer"]
+    assert store.index["domains"]["exam"]["skipped"] == 1
+    assert store.index["empty"]["exam"] == 2
+    assert documents_in(store)["validation"]["exam"] == QUESTIONS
+
+
+def test_a_text_file_is_a_target_in_pieces(corpus: TokenStore, tmp_path: Path) -> None:
+    path = tmp_path / "novel.v1.txt"
+    path.write_text("\n".join(f"{n}. {text}" for n, text in enumerate(QUESTIONS)))
+    store = with_validation_file(corpus, path)
+    pieces = documents_in(store)["validation"]["novel"]
+    assert "\n".join(pieces) == path.read_text()
+    assert len(pieces) == len(store.validation["novel"].ends) > 2
+    assert name_of_validation_file(str(path)) == "novel"
+    assert target_and_share(f"{path}=.5") == (str(path), ".5")
+    with pytest.raises(DataError, match=r"Expected a file, found none: .*lost\.txt"):
+        with_validation_file(corpus, tmp_path / "lost.txt")
+    path.write_text(" \n")
+    with pytest.raises(DataError, match="validation file, found none in"):
+        with_validation_file(corpus, path)
 
 
 def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def test_what_is_no_text_is_refused(trained: tuple, tmp_path: Path) -> None:
     good = rows_of(tmp_path / "good.jsonl", TEXTS)
     assert len(read_documents(good, tokenizer, model, limit=3)) == 3
     with pytest.raises(
-        DataError, match=r"Expected a column 'body', found text, .*good.jsonl, line 1"
+        DataError,
+        match=r"a column 'body', found text \(--text_column names another\), .*good.jsonl, line 1",
     ):
         read_documents(good, tokenizer, model, "body")
     pandas.DataFrame({"body": TEXTS}).to_parquet(tmp_path / "good.parquet")

@@ -118,8 +118,36 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
     assert domains.validation_shares == {"exam": 0.75, "a": 0.25}
     again = domains_of(both, domains.corpus, 0)
     assert torch.equal(again.validation, domains.validation)
-    with pytest.raises(DataError, match=r"file of rows for --validation, found none: lost\.jsonl"):
+    with pytest.raises(DataError, match=r"a file for --validation, found none: lost\.jsonl"):
         load_domains(options(store, "--validation", "lost.jsonl"))
+
+
+def test_columns_of_targets_beside_a_store(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options of rows have an effect on the files of a target; without such a file, none."""
+    path = write_lines(
+        tmp_path / "exam.jsonl", [{**row("abcde", n), "ask": "no"} for n in range(9)]
+    )
+    given = ("--text_column", "ask", "--on_error", "skip")
+    load_domains(options(store, *given))
+    told = capsys.readouterr().err
+    for option in ("text_column ask", "on_error skip"):
+        assert f"without effect on the token store {store}: {option}" in told
+    wanted = options(
+        store, "--validation", str(path), "--text_column", "text", "--domain_column", "k"
+    )
+    load_domains(wanted)
+    told = capsys.readouterr().err
+    assert [line for line in told.splitlines() if "without effect" in line] == [
+        f"without effect on the token store {store}: domain_column k"
+    ]
+    assert "text is read from the column 'text', not from ask" in told
+    wrong = options(store, "--validation", str(path), "--text_column", "none")
+    with pytest.raises(DataError, match=r"a column 'none', found text, ask \(--text_column names"):
+        load_domains(wrong)
+    assert "without effect" not in capsys.readouterr().err
+    assert load_domains(wrong, text_column="text").validation_shares == {"exam": 1.0}
 
 
 def test_a_target_in_the_training_text_is_told_and_left_out(

@@ -18,6 +18,7 @@ from bydore_pyro.runs.options import (
     targets_anywhere,
 )
 from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.options import resumed_options
 
 
@@ -89,6 +90,14 @@ def test_places_are_found_from_any_working_directory(
     assert mixture_anywhere("natural") == "natural", "no folder of that name"
     assert RunConfig(validation=[f"{whole}=2"]).validation_shares() == {"t": 2.0}
     assert RunConfig(validation=[whole]).validation_files() == {"t": Path(whole)}
+    Path("notes.txt").write_text("words")
+    given = RunConfig(validation=["notes.txt=2", "a.b"])
+    assert given.validation_files() == {"notes": Path("notes.txt")}
+    Path("notes.md").write_text("words")
+    with pytest.raises(
+        DataError, match=r"of rows \(.*\) or of text \(\.txt\) for --validation, found n"
+    ):
+        RunConfig(validation=["notes.md"]).validation_files()
 
 
 def begun(folder: Path, name: str, **more: object) -> SearchOptions:

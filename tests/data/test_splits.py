@@ -1,0 +1,105 @@
+"""Names decide the sides of a split where a train stands beside them, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from bydore_pyro.data.splits import Named, named_sides, sides_beside, word_of
+
+
+def sides(*paths: str) -> dict[str, str | None]:
+    """The side of each file as its name decides it."""
+    found = named_sides(path.split("/") for path in paths)
+    return {path: named.side for path, named in zip(paths, found, strict=True) if named.side}
+
+
+HELD_OUT = (
+    *("validation", "valid", "val", "dev", "devset", "dev_set", "heldout", "held_out", "held-out"),
+    *("holdout", "hold_out", "eval", "evaluation", "eval_set", "validation_matched", "valid_seen"),
+    *("validation_mismatched", "val2017", "wiki.valid", "c4-validation.1", "law_val_0", "VAL"),
+    *("dev-00000-of-00001", "validation-00000-of-00002", "mnli_validation_matched", "val_xsmall"),
+)
+TESTS = (
+    "test",
+    "testing",
+    "test_seen",
+    "test-00000-of-00001",
+    "wiki.test",
+    "devtest",
+    "testset",
+    "tests_seen",
+)
+TRAINS = ("train", "training", "train_small", "wiki.train", "c4-train.0", "trainset", "train2017")
+OTHERS = (
+    *("developers", "evaluations of law", "dev notes", "valley", "interval", "testimony", "latest"),
+    *("trains", "strain", "contest", "medieval", "my test", "held", "validity"),
+)
+
+
+@pytest.mark.parametrize("ending", ["", ".jsonl", ".txt", ".parquet", ".jsonl.gz", ".json.zst"])
+def test_the_usual_names_of_sides(ending: str) -> None:
+    named = {"validation": HELD_OUT, "test": TESTS, "train": TRAINS, None: OTHERS}
+    for word, names in named.items():
+        assert {name: word_of(name + ending) for name in names} == dict.fromkeys(names, word)
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+@pytest.mark.parametrize("train", ["train", "wiki.train", "train-00000-of-00001"])
+def test_a_name_decides_beside_a_train(name: str, train: str) -> None:
+    """As a file of rows or of text, and as a folder; in the same folder, at any depth."""
+    for ending in (".jsonl", ".txt", ".parquet", "/a.jsonl", "/b/c.txt"):
+        pair = {f"x/{train}{ending}": "train", f"x/{name}{ending}": "validation"}
+        assert sides(*pair, "x/more.jsonl") == pair
+        assert sides(f"x/{name}{ending}", "x/more.jsonl", "train/y.jsonl") == {
+            "train/y.jsonl": "train"
+        }, "not beside it"
+
+
+@pytest.mark.parametrize("name", [*HELD_OUT, *TESTS])
+def test_without_a_train_no_name_decides(name: str) -> None:
+    (found, other) = named_sides([(f"{name}.jsonl",), ("law.jsonl",)])
+    assert found == Named(called=f"{name}.jsonl")
+    assert other == Named()
+
+
+def test_a_tree_of_programs_is_no_split() -> None:
+    """Programs called train and eval, and folders of them among others."""
+    scripts = ("train.py", "eval.py", "test.py", "dev/tool.py", "validation.py", "model.py")
+    pages = ("docs/train.md", "docs/eval.md", "docs/test.html")
+    folders = ("train/loop.py", "eval/score.py", "test/a.py", "setup.py", "train/requirements.txt")
+    assert sides(*scripts, *pages) == {}
+    assert sides(*folders, "train/more.py") == {}
+    found = named_sides(path.split("/") for path in folders)
+    assert set(found) == {Named()}, "and none is called so"
+
+
+def test_folders_of_programs_alone_are_a_split() -> None:
+    pair = {"train/a.py": "train", "valid/b.py": "validation", "test/c.py": "test"}
+    assert sides(*pair, "README.md", "LICENSE") == pair
+
+
+def test_the_topmost_name_decides() -> None:
+    paths = ("train/dev/a.jsonl", "train/train/b.jsonl", "test/train/c.jsonl", "more/d.jsonl")
+    found = named_sides(path.split("/") for path in paths)
+    assert [(named.side, named.level) for named in found] == [
+        ("train", 0), ("train", 0), ("test", 0), (None, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("law", "train", "test"), ("train", "test")),
+        (("law_train.jsonl", "law-valid_seen.jsonl"), ("law_train.jsonl", "law-valid_seen.jsonl")),
+        (("train_law.jsonl", "val_law.jsonl"), ("train_law.jsonl", "val_law.jsonl")),
+        (("train-0.parquet", "test-0.parquet"), ("train-0.parquet", "test-0.parquet")),
+        (("training_manuals", "test_reports"), None),
+        (("law_train.jsonl", "web_test.jsonl"), None),
+        (("train", "law"), None),
+        (("test", "dev"), None),
+    ],
+)
+def test_sides_of_one_thing_beside_each_other(
+    names: tuple[str, ...], found: tuple[str, str] | None
+) -> None:
+    assert sides_beside(names) == found
