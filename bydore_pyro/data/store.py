@@ -40,6 +40,7 @@ SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 EVERY = 3  # one held-out document of so many is judged
+SEEDING = 64  # first tokens of a text that seed what is drawn of it
 
 
 class WatchedFile:
@@ -118,6 +119,13 @@ class Text:
     def starts(self) -> np.ndarray:
         """Where the documents begin."""
         return self.ends - np.diff(self.ends, prepend=0)
+
+    @property
+    def seed(self) -> tuple[int, ...]:
+        """Numbers that seed what is drawn of the text: its length and its first tokens. The same
+        text draws the same under any name and in any place."""
+        first = self.tokens[np.arange(min(len(self), SEEDING))]
+        return len(self), *np.asarray(first).tolist()
 
     @classmethod
     def joined(cls, texts: Sequence[Text]) -> Text:

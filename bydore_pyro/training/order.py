@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from bydore_pyro.data import SequenceStream, TokenStore, kept_aside, open_store
+from bydore_pyro.data import SequenceStream, TokenStore, kept_aside, open_store, twins
 from bydore_pyro.utils import DataError
 
 STREAM = 5  # apart from the streams of a search on the same text
@@ -119,9 +119,9 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                 )
         self.names = tuple(names)
         self._streams = []
-        for name in names:
-            count, order = len(store.train[name]) // sequence_length, [seed, STREAM]
-            _, part = kept_aside(count, measured, seed, name)
+        for name, twin in twins(store, names).items():
+            _, part = kept_aside(store.train[name], sequence_length, measured, [seed, twin])
+            order = [seed, twin, STREAM]
             stream = SequenceStream(store, "train", name, sequence_length, order, part)
             self._streams.append(stream)
         reopen = store.reopen or partial(open_store, store.folder, verify=False)
