@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.data import CorpusConfig
 from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import Metrics, RunConfig
+from bydore_pyro.runs import NATURAL, Metrics, RunConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
@@ -35,7 +35,6 @@ COMMON = (
     *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
     *("learning_rate", "device", "smoke"),
 )
-NATURAL = "natural"  # of --mixture: each domain by the size of its text
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
     "model": "models/target-tiny",
@@ -190,9 +189,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     out = resume or Path(given.out)
     store = _store_of(given.data, options.shards)
     if resume is None and given.mixture == NATURAL:
-        total = sum(len(tokens) for tokens in store.train.values())
-        shares = {name: len(tokens) / total for name, tokens in store.train.items()}
-        stages = Stages.constant(normalised(shares, given.data))
+        stages = Stages.constant(normalised(store.natural(), given.data))
     else:
         source = given.mixture if resume is None else str(resume / "schedule.json")
         stages = read_stages(source, number_of_tokens(config.tokens))

@@ -218,6 +218,13 @@ class TokenStore:
         sampled = self.in_all(name)
         return sampled["tokens"] if sampled else len(self.train[name])
 
+    def natural(self, names: Iterable[str] | None = None) -> dict[str, float]:
+        """Returns the natural weights of the domains, or of the named ones: each one's share of all
+        their training text (`size`), not of what the store holds of it. They sum to 1."""
+        sizes = {name: self.size(name) for name in (self.names if names is None else names)}
+        total = sum(sizes.values())
+        return {name: size / total for name, size in sizes.items()}
+
     def read(self, side: str, name: str, key: slice | np.ndarray) -> np.ndarray:
         """Returns tokens of a side and domain: a slice, or those at an array of positions. Checks
         first that the files have not changed since they were opened.

@@ -166,6 +166,19 @@ def test_tokens_are_read_from_what_was_opened_alone(
             call()
 
 
+def test_natural_weights_are_shares_of_all_text(folder: Path) -> None:
+    """Of a sampled domain, of the text that the sample was drawn from."""
+    store = open_store(folder)
+    sizes = {name: len(text) for name, text in store.train.items()}
+    total = sum(sizes.values())
+    assert store.natural() == {name: size / total for name, size in sizes.items()}
+    of_a = {**store.index["domains"]["a"], "train": {"in_all": {"tokens": 9 * sizes["b"]}}}
+    index = {**store.index, "domains": {**store.index["domains"], "a": of_a}}
+    sampled = replace(store, index=index)
+    assert sampled.natural(["b", "a"]) == {"b": 0.1, "a": 0.9}
+    assert [*sampled.natural(["a", "b"]).values()] == [0.9, 0.1]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     (tmp_path / "a").write_bytes(b"12345678")
