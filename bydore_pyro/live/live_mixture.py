@@ -189,7 +189,8 @@ class LiveMixture:
         return rest == 0 and times >= 1 and times & (times - 1) == 0
 
     def measure(self, model: nn.Module, step: int, most: np.ndarray | None = None) -> LiveRound:
-        """Measures a round on the model, which does not change; the weights may move.
+        """Measures a round on the model, which does not change; the weights may move. A round that
+        fails leaves all as it was but the cost.
 
         Args:
             model: A causal language model, ``input_ids (B, T) -> logits (B, T, V)``.
@@ -207,6 +208,20 @@ class LiveMixture:
             raise ValueError("Expected a model with parameters that require gradients, found none")
         if most is not None:
             most = _caps(most, self.domains.num_domains)
+        before = self.domains.state()
+        try:
+            evidence, found = self._round(model, step, most)
+        except BaseException:
+            self.domains.restore(before)
+            raise
+        self._measured.append(evidence)
+        self.rounds.append(found)
+        return found
+
+    def _round(
+        self, model: nn.Module, step: int, most: np.ndarray | None
+    ) -> tuple[RoundEvidence, LiveRound]:
+        """Measures a round; returns its evidence, and what it found."""
         domains, training = self.domains, model.training
         try:
             with self.cost.part("gradients"):
@@ -216,8 +231,8 @@ class LiveMixture:
         finally:
             model.train(training)
         with self.cost.part("matching"):
-            self._measured.append(target.evidence)
-            found = match(self._measured, importance=importance_of(self._measured))
+            known = [*self._measured, target.evidence]
+            found = match(known, importance=importance_of(known))
             drawn = draw_posterior(found, seed=self._seed)
             w, new = drawn.weights, central_weights(drawn.weights)
             if most is not None:
@@ -229,21 +244,18 @@ class LiveMixture:
         moved = explains and self._level < 1 and better >= self._level
         low, high = interval_of_draws(w.numpy()).T
         draws = w.unflatten(0, (CHAINS, -1)).numpy()
-        self.rounds.append(
-            LiveRound(
-                step=step,
-                weights=new.numpy() if moved else self.present,
-                found=new.numpy(),
-                low=low,
-                high=high,
-                better=better,
-                moved=moved,
-                unexplained=found.unexplained,
-                validation_loss=target.loss,
-                draws=draws[:, ::KEPT].astype(np.float32),
-            )
+        return target.evidence, LiveRound(
+            step=step,
+            weights=new.numpy() if moved else self.present,
+            found=new.numpy(),
+            low=low,
+            high=high,
+            better=better,
+            moved=moved,
+            unexplained=found.unexplained,
+            validation_loss=target.loss,
+            draws=draws[:, ::KEPT].astype(np.float32),
         )
-        return self.rounds[-1]
 
     def posterior(self) -> arviz.InferenceData:
         """Returns all rounds for ArviZ.

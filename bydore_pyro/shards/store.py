@@ -251,8 +251,8 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.lines[line].append(f"{name}{some}")
         if one.tokenizer is not None:
             notes.tokenizers[name] = one.tokenizer
-        files = tuple(WatchedFile(file, fingerprint(file), fingerprint) for file in one.files)
-        texts.append(replace(shard, files=files))
+        files = [WatchedFile(file, fingerprint(file), fingerprint) for file in one.files]
+        texts.append(Text.in_files(shard.tokens, shard.ends, files))
     if found and not texts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
     return Text.joined(texts)

@@ -220,6 +220,42 @@ def measured() -> LiveMixture:
     return live
 
 
+@pytest.mark.parametrize("step", ["measure", "read_target", "match", "draw_posterior"])
+def test_a_round_that_fails_leaves_nothing_behind(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it fails, what follows has the bits of a mixture that has not failed."""
+    live, twin = live_of(), live_of()
+    for one in (live, twin):
+        trained(one, Bigram(24, 0), range(1, 6))
+    model = Bigram(24, 1)
+    with monkeypatch.context() as patch:
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise NonFiniteError("it failed")
+
+        patch.setattr(f"bydore_pyro.live.live_mixture.{step}", fail)
+        with pytest.raises(NonFiniteError, match="it failed"):
+            live.measure(model, 10)
+    assert [one.step for one in live.rounds] == [5]
+    states = [{**one.state(), "cost": None} for one in (live, twin)]
+    assert content_of(states[0]) == content_of(states[1])
+    found, expected = live.measure(model, 10), twin.measure(model, 10)
+    np.testing.assert_array_equal(found.draws, expected.draws)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+
+
+def content_of(value: Any) -> Any:
+    """Plain values in place of arrays and tensors, which are compared bit by bit."""
+    if isinstance(value, dict):
+        return {key: content_of(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [content_of(one) for one in value]
+    if isinstance(value, np.ndarray | torch.Tensor):
+        return np.asarray(value).tobytes()
+    return value
+
+
 def test_a_batch_has_a_sequence() -> None:
     with pytest.raises(ValueError, match="Expected size >= 1, a whole number, actual 0"):
         live_of().batch(0)
