@@ -44,7 +44,7 @@ def test_the_trainer_moves_to_what_is_found(tmp_path: Path) -> None:
         model=model, args=arguments, train_dataset=LiveDataset(live), callbacks=[LiveCallback(live)]
     ).train()
     assert [one.step for one in live.rounds] == [2, 4], "not after the last step"
-    assert live.weights["a"] > 0.9
+    assert live.weights["a"] > 0.85
     taken = live.state()["order"][1]
     assert sum(taken) == pytest.approx(8 * 8, abs=8), "and what was read ahead"
     assert taken[0] > 30
