@@ -61,7 +61,7 @@ class TrainConfig(Checked):
         MISSING,
         "The weights: a run's folder or its mixture.json, a file of weights, a published "
         "mixture such as published:doremi, a JSON or YAML list of stages, or 'natural' (the "
-        "domains' own sizes).",
+        "domains' own sizes; of a sampled one, that of all its text).",
     )
     data: str = option(
         MISSING, "Token store, made by bydore prepare, or shards, as bydore search takes them."

@@ -17,6 +17,7 @@ from bydore_pyro.utils import DataError, listed
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
+FEWEST_CHECKED = 8  # sequences: the scatter of fewer says little of the error of their mean
 KINDS = ("train", "signal", "measure")  # of streams
 
 
@@ -182,9 +183,9 @@ def kept_aside(
 
 def left_to_check(kept: int, most: int) -> int:
     """Returns how many of a domain's kept sequences no measurement reads: a mixture is checked on
-    them. At most a quarter; and none instead of one, which has no scatter."""
+    them. At most a quarter; and none instead of fewer than 8, unless fewer are asked for."""
     count = min(most, kept // 4)
-    return count if count > 1 else 0
+    return count if count >= min(most, FEWEST_CHECKED) else 0
 
 
 class Domains:

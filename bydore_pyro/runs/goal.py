@@ -30,7 +30,8 @@ class GoalConfig(Checked):
     )
     baseline: str = option(
         "natural",
-        "Mixture that the answer is compared with: 'natural' (the domains' own sizes), 'uniform', "
+        "Mixture that the answer is compared with: 'natural' (the domains' own sizes; of a sampled "
+        "one, that of all its text), 'uniform', "
         "or a run's folder, a file of weights, a published mixture.",
     )
     tolerance: float = option(
