@@ -220,7 +220,7 @@ def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> Non
     tokens, ends = corpus.train["greek"], corpus.train["greek"].ends
     assert len(ends) > 20
     for row, sequence, number in zip(rows, [*first, *second], [*numbers, *more], strict=True):
-        assert sequence.tolist() == tokens[row * 32 : row * 32 + 32].tolist()
+        np.testing.assert_array_equal(sequence, tokens[row * 32 : row * 32 + 32])
         start = 0 if number == 0 else ends[number - 1]
         assert start <= row * 32 + 16 < ends[number]
     state = domains.state()
