@@ -24,6 +24,7 @@ from bydore_pyro.utils.options import (
     Range,
     Tokens,
     number_of_tokens,
+    of_type,
     option,
     options_of,
     require_fields,
@@ -128,6 +129,17 @@ def test_every_number_has_a_range_that_is_held(config: type) -> None:
             value = int(value) if "int" in hint else value
             told = refused(config, each.name, [value] if hint.startswith("list") else value)
             assert told == f"Expected {each.name} {allowed}, actual {value!r}"
+
+
+def test_a_value_is_returned_as_its_type_has_it() -> None:
+    """A whole number as a float, nothing else otherwise; a fault names the place."""
+    found = of_type(3, float, "rate")
+    assert (type(found), found) == (float, 3.0)
+    assert of_type(None, list[str] | None, "names") is None
+    assert of_type(["web"], list[str] | None, "names") == ["web"]
+    assert of_type(4e6, Tokens | None, "length") == 4e6
+    with pytest.raises(ValueError, match="^Expected a valid list as 'names' in FILE, found 'web'$"):
+        of_type("web", list[str] | None, "names", " in FILE")
 
 
 OF_OTHER_TYPES = (True, 3, 2.5, "web", ["web"], [3], [["web"]], {"web": 1}, ("web",), b"web", None)
