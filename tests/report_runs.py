@@ -203,6 +203,7 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
         "slopes": dict.fromkeys(names, -0.001),
         "errors": dict.fromkeys(names, 0.001),
         "failing": [],
+        "sequences": dict.fromkeys(names, 32),
     }
     return {
         "unexplained": 0.04,

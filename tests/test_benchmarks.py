@@ -22,8 +22,9 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
         ),
         (
             "shards",
-            "--gigabytes 0.01 --domains 2 --sequences 140",
-            "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
+            "--gigabytes 0.01 --domains 2 --sequences 140 --shards 20",
+            "0.01 GB in 2 domains: opened in & 140 sequences drawn in & "
+            "20 shards: a sequence takes & times with a check of all files before it",
         ),
         pytest.param(
             "sampling",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.data import CorpusConfig
 from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import RunConfig
+from bydore_pyro.runs import NATURAL, RunConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
@@ -31,7 +31,6 @@ COMMON = (
     *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
     *("learning_rate", "device", "smoke"),
 )
-NATURAL = "natural"  # of --mixture: each domain by the size of its text
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
     "model": "models/target-tiny",
@@ -54,7 +53,7 @@ class TrainConfig(Checked):
         MISSING,
         "The weights: a run's folder or its mixture.json, a file of weights, a published "
         "mixture such as published:doremi, a JSON or YAML list of stages, or 'natural' (the "
-        "domains' own sizes).",
+        "domains' own sizes; of a sampled one, that of all its text).",
     )
     data: str = option(
         MISSING, "Token store, made by bydore prepare, or shards, as bydore search takes them."
@@ -130,9 +129,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     out = resume or Path(given.out)
     store = _store_of(given.data, options.shards)
     if resume is None and given.mixture == NATURAL:
-        total = sum(len(tokens) for tokens in store.train.values())
-        shares = {name: len(tokens) / total for name, tokens in store.train.items()}
-        stages = Stages.constant(normalised(shares, given.data))
+        stages = Stages.constant(normalised(store.natural(), given.data))
     else:
         source = given.mixture if resume is None else str(resume / "schedule.json")
         stages = read_stages(source, number_of_tokens(config.tokens))

@@ -4,6 +4,7 @@ from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
 from .domains import held_out_stream as held_out_stream
+from .domains import twins as twins
 from .environment import KINDS as KINDS
 from .held_out import HeldOut as HeldOut
 from .held_out import held_out_counts as held_out_counts

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,11 +12,12 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data.held_out import HeldOut, held_out_counts
-from bydore_pyro.data.store import TokenStore, check_needed
+from bydore_pyro.data.store import Text, TokenStore, check_needed
 from bydore_pyro.utils import DataError, listed
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
+FEWEST_CHECKED = 8  # sequences: the scatter of fewer says little of the error of their mean
 KINDS = ("train", "signal", "measure")  # of streams
 
 
@@ -71,7 +73,7 @@ class SequenceStream:
         side: Of the store.
         name: The domain's.
         length: Tokens in a sequence, ``T``.
-        seed: Numbers that, with the name, are the stream's seed.
+        seed: Numbers that, with the text's own (`Text.seed`), are the stream's seed.
         choice: An order of all sequences and the part of it that the stream is made of; all when
             None. Streams of different parts of one order share no sequence.
     """
@@ -86,9 +88,10 @@ class SequenceStream:
         choice: Choice | None = None,
     ) -> None:
         self._store, self._side, self._name, self._length = store, side, name, length
-        total = len(getattr(store, side)[name]) // length
-        self._choice, self.count = choice, total if choice is None else len(choice[1])
-        self._seed = (*seed, *name.encode())
+        text: Text = getattr(store, side)[name]
+        self._choice = choice
+        self.count = len(text) // length if choice is None else len(choice[1])
+        self._seed = (*seed, *text.seed)
         self._block = lru_cache(maxsize=2)(self._find_block)
 
     def read(self, position: int, count: int) -> np.ndarray:
@@ -142,25 +145,47 @@ def held_out_stream(
     return SequenceStream(store, side, name, length, [0 if judged else seed, 3])
 
 
-def kept_aside(
-    count: int, measured: int, seed: int, name: str
-) -> tuple[Choice, Choice] | tuple[None, None]:
-    """Returns which of a domain's sequences are kept for measuring, and which are trained on.
+def twins(store: TokenStore, names: Iterable[str]) -> dict[str, int]:
+    """Returns by domain how many of the names before it stand for the same training text.
 
-    Both are a `choice` of `SequenceStream`, of one order by `seed`. All of them where none can be
-    kept: a domain of two sequences has none to spare.
+    It seeds their orders too: samples of the same text under two names must differ.
+    """
+    seen: Counter[tuple[int, ...]] = Counter()
+    found = {}
+    for name in names:
+        text = store.train[name].seed
+        found[name] = seen[text]
+        seen[text] += 1
+    return found
+
+
+def kept_aside(
+    text: Text, length: int, measured: int, seed: Sequence[int]
+) -> tuple[Choice, Choice] | tuple[None, None]:
+    """Returns which sequences of a domain are kept for measuring, and which are trained on.
+
+    Both are a `choice` of `SequenceStream`, of one order. All of them where none can be kept: a
+    domain of two sequences has none to spare.
 
     Args:
-        count: Sequences of the domain.
-        measured: How many are to be kept; at most a third are.
-        seed: Of the order.
-        name: The domain's.
+        text: Of the domain.
+        length: Tokens in a sequence, ``T``.
+        measured: How many sequences are to be kept; at most a third are.
+        seed: Numbers that, with the text's own, are the seed of the order.
     """
+    count = len(text) // length
     kept = min(measured, count // 3)
     if not kept:
         return None, None
-    order = Permutation(count, [seed, 4, *name.encode()])
+    order = Permutation(count, [*seed, 4, *text.seed])
     return (order, range(kept)), (order, range(kept, count))
+
+
+def left_to_check(kept: int, most: int) -> int:
+    """Returns how many of a domain's kept sequences no measurement reads: a mixture is checked on
+    them. At most a quarter; and none instead of fewer than 8, unless fewer are asked for."""
+    count = min(most, kept // 4)
+    return count if count >= min(most, FEWEST_CHECKED) else 0
 
 
 class Domains:
@@ -176,6 +201,7 @@ class Domains:
         minimal_validation: Fewest.
         measured: Sequences of each domain that are kept for measuring and never trained on, at most
             a third of its sequences.
+        checked: How many of these no measurement reads either (`left_to_check`).
         seed: Of every order.
         device: Where batches go.
         pools: What names stand for several domains (`Pooled`); it is only kept.
@@ -203,6 +229,7 @@ class Domains:
         validation_sequences: int = 512,
         minimal_validation: int = 16,
         measured: int = 0,
+        checked: int = 0,
         seed: int = 0,
         device: torch.device | str = "cpu",
         pools: Mapping[str, Mapping[str, float]] | None = None,
@@ -218,21 +245,26 @@ class Domains:
         self.trainable = tuple(dict.fromkeys((*self.names, *extra)))
         total = sum(validation.values())
         self.validation_shares = {name: share / total for name, share in validation.items()}
+        twin = twins(corpus, self.trainable)
         self._streams = {
-            (kind, name): self._stream(kind, number, name)
+            (kind, name): self._stream(kind, number, name, twin[name])
             for number, kind in enumerate(KINDS if measured else KINDS[:2])
             for name in self.trainable
         }
         self._positions = dict.fromkeys(self._streams, 0)
+        kept = {name: min(measured, count // 3) for name, count in self.sequences().items()}
+        #: How many sequences of each domain `check_batch` returns.
+        self.checked = {name: left_to_check(kept[name], checked) for name in self.names}
         self._set_validation(validation_sequences, minimal_validation)
         self._validation_rng = np.random.default_rng([seed, 2])
 
-    def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
-        length, choice = self.sequence_length, None
+    def _stream(self, kind: str, number: int, name: str, twin: int) -> SequenceStream:
+        length, text, choice = self.sequence_length, self.corpus.train[name], None
         if kind != "signal":
-            count = len(self.corpus.train[name]) // length
-            choice = kept_aside(count, self._measured, self.seed, name)[kind != "measure"]
-        return SequenceStream(self.corpus, "train", name, length, [self.seed, number], choice)
+            kept, rest = kept_aside(text, length, self._measured, [self.seed, twin])
+            choice = kept if kind == "measure" else rest
+        seed = [self.seed, twin, number]
+        return SequenceStream(self.corpus, "train", name, length, seed, choice)
 
     def _set_validation(self, most: int, fewest: int) -> None:
         corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
@@ -272,26 +304,48 @@ class Domains:
         return self._on_device(np.concatenate(parts))
 
     def measurable(self) -> np.ndarray:
-        """Returns how many sequences of each domain are kept for measuring ``(K,)``.
+        """Returns how many sequences of each domain are kept for measuring ``(K,)``, without those
+        that are left to the check.
 
         Raises:
             ValueError: When none are.
         """
         if not self._measured:
             raise ValueError("Expected domains with measured > 0 for gradient matching, actual 0")
-        return np.array([self._streams["measure", name].count for name in self.names])
+        kept = [self._streams["measure", name].count for name in self.names]
+        return np.array(kept) - [*self.checked.values()]
 
     def measure_batch(self, name: str, count: int) -> tuple[Tensor, np.ndarray]:
         """Draws sequences that are never trained on ``(count, T)``, and the number of the document
         that each lies in ``(count,)``; sequences of one document are no independent witnesses.
 
         Needs `measured` > 0; a domain of fewer than three sequences has the ones it trains on.
+        When all have come once, they come again, in another order.
         """
-        stream = self._streams["measure", name]
-        rows = stream.rows(self._positions["measure", name], count)
+        stream, checked = self._streams["measure", name], self._checked_rows(name)
+        position, each = self._positions["measure", name], stream.count - len(checked)
+        first, last = position // each, (position + count - 1) // each
+        epochs = [stream.rows(n * stream.count, stream.count) for n in range(first, last + 1)]
+        rows = np.concatenate(epochs)
+        rows = rows[~np.isin(rows, checked)][position - first * each :][:count]
         self._positions["measure", name] += count
+        return self._with_documents(name, rows)
+
+    def check_batch(self, name: str) -> tuple[Tensor, np.ndarray]:
+        """Returns the sequences of a domain that are neither trained on nor measured ``(n, T)``,
+        and the number of the document that each lies in ``(n,)``. ``n`` is `checked` of the domain;
+        it may be 0."""
+        return self._with_documents(name, self._checked_rows(name))
+
+    def _checked_rows(self, name: str) -> np.ndarray:
+        """The last sequences of the order in which the kept ones are measured first."""
+        stream, count = self._streams["measure", name], self.checked[name]
+        return stream.rows(stream.count - count, count) if count else np.empty(0, np.int64)
+
+    def _with_documents(self, name: str, rows: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        sequences = self._streams["measure", name].sequences(rows)
         documents = _documents(self.corpus.train[name].ends, rows, self.sequence_length)
-        return self._on_device(stream.sequences(rows)), documents
+        return self._on_device(sequences), documents
 
     def validation_batch(self, size: int) -> Tensor:
         """Draws a validation batch ``(size, T)`` without repetition within it."""

@@ -40,6 +40,7 @@ SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 EVERY = 3  # one held-out document of so many is judged
+SEEDING = 64  # first tokens of a text that seed what is drawn of it
 
 
 class WatchedFile:
@@ -86,14 +87,57 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class WatchedTokens:
+    """A token array that lies in files: whoever reads tokens has these files checked first. A slice
+    is another such array.
+
+    A text of many files has one array of each. A reading checks the files that it reads from: what
+    it costs does not grow with the number of the others.
+
+    Args:
+        tokens: ``(N,)``.
+        files: Where they and their documents lie.
+    """
+
+    def __init__(self, tokens: Tokens, files: Sequence[WatchedFile]) -> None:
+        self._tokens, self._files = tokens, files
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the tokens, unsigned integers."""
+        return self._tokens.dtype
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __getitem__(self, key: slice | np.ndarray) -> Any:
+        """Returns a slice, or the tokens at an array of positions.
+
+        Raises:
+            DataError: When a file has changed.
+        """
+        if isinstance(key, slice):
+            return WatchedTokens(self._tokens[key], self._files)
+        self._check()
+        return self._tokens[key]
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        self._check()
+        return np.array(self._tokens, dtype, copy=copy)
+
+    def _check(self) -> None:
+        for file in self._files:
+            file.require_unchanged()
+
+
 @dataclass(frozen=True, eq=False)
 class Text:
     """The text of a domain on a side: a token array that knows its documents and its files.
 
     Attributes:
-        tokens: ``(N,)``.
+        tokens: ``(N,)``; `WatchedTokens` where they lie in files.
         ends: Where the independent documents end: ascending, exclusive, the last one N.
-        files: What both are mapped from; none where they are not.
+        files: Where both lie; none where they are in memory.
     """
 
     tokens: Tokens
@@ -114,10 +158,22 @@ class Text:
         """The type of the tokens, unsigned integers."""
         return self.tokens.dtype
 
+    @classmethod
+    def in_files(cls, tokens: Tokens, ends: np.ndarray, files: Sequence[WatchedFile]) -> Text:
+        """Returns a text that lies in files, which are checked when it is read."""
+        return cls(WatchedTokens(tokens, files), ends, tuple(files))
+
     @property
     def starts(self) -> np.ndarray:
         """Where the documents begin."""
         return self.ends - np.diff(self.ends, prepend=0)
+
+    @property
+    def seed(self) -> tuple[int, ...]:
+        """Numbers that seed what is drawn of the text: its length and its first tokens. The same
+        text draws the same under any name and in any place."""
+        first = self.tokens[np.arange(min(len(self), SEEDING))]
+        return len(self), *np.asarray(first).tolist()
 
     @classmethod
     def joined(cls, texts: Sequence[Text]) -> Text:
@@ -140,7 +196,7 @@ class Text:
         return Text(kept(self.tokens, (starts, stops)), ends, self.files)
 
     def require_unchanged(self) -> None:
-        """Checks that the files have not changed since they were opened.
+        """Checks that no file has changed since it was opened, also of those that are not read.
 
         Raises:
             DataError: Names the first that has.
@@ -210,15 +266,21 @@ class TokenStore:
         sampled = self.in_all(name)
         return sampled["tokens"] if sampled else len(self.train[name])
 
+    def natural(self, names: Iterable[str] | None = None) -> dict[str, float]:
+        """Returns the natural weights of the domains, or of the named ones: each one's share of all
+        their training text (`size`), not of what the store holds of it. They sum to 1."""
+        sizes = {name: self.size(name) for name in (self.names if names is None else names)}
+        total = sum(sizes.values())
+        return {name: size / total for name, size in sizes.items()}
+
     def read(self, side: str, name: str, key: slice | np.ndarray) -> np.ndarray:
         """Returns tokens of a side and domain: a slice, or those at an array of positions. Checks
-        first that the files have not changed since they were opened.
+        first that the files they lie in have not changed since they were opened.
 
         Raises:
             DataError: When a file has changed, or holds tokens beyond the vocabulary.
         """
         text: Text = getattr(self, side)[name]
-        text.require_unchanged()
         found = np.asarray(text[key])
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
@@ -319,7 +381,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             )
         tokens = _mapped(bins, entry["tokens"], dtype)
         watched = WatchedFile(bins, entry["sha256"]), WatchedFile(ends, entry["ends_sha256"])
-        texts.append(Text(tokens, documents, watched))
+        texts.append(Text.in_files(tokens, documents, watched))
         getattr(store, split)[name] = texts[-1]
     size = sum(len(text) * dtype.itemsize for text in texts)
     if verify or (verify is None and size <= ALWAYS_VERIFIED):

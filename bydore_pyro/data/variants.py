@@ -152,7 +152,7 @@ def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = Non
             entries[name] = {**entries[name], "train": of_train}
         order, starts, ends = np.arange(len(text.ends)), text.starts, text.ends
         if seed is not None:
-            order = np.random.default_rng([seed, *name.encode()]).permutation(order)
+            order = np.random.default_rng([seed, *text.seed]).permutation(order)
         total = np.cumsum((ends - starts)[order])
         taken = order[: int(np.searchsorted(total, size)) + 1]
         tokens = text[:size]  # as it lies on the disk, without a copy

@@ -1,4 +1,4 @@
-"""An independent check of a mixture, on text that no measurement has read."""
+"""An independent check of a mixture, on text that is set aside before anything is measured."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ class ResidualCheck:
             the domain would match the target better.
         errors: Their standard errors: of the fresh sequences and of the search's own evidence.
         failing: The domains whose slopes contradict the weights.
+        sequences: How many each domain had that nothing had read. A domain that had none has no
+            slope.
     """
 
     slopes: Mapping[str, Number] = field(default_factory=dict)
     errors: Mapping[str, Number] = field(default_factory=dict)
     failing: tuple[str, ...] = ()
+    sequences: Mapping[str, Number] = field(default_factory=dict)
 
 
 def contradicts(slopes: Tensor, errors: Tensor, weights: Tensor) -> Tensor:
@@ -54,24 +57,23 @@ def check_residual(
     weights: Tensor,
     covariance: Tensor,
     unit: float,
-    count: int,
 ) -> ResidualCheck:
     """Measures the hypergradient of every domain along a residual, by finite differences of losses.
 
     Args:
-        domains: Where fresh sequences come from.
+        domains: Their sequences that are left to the check are read.
         sketch: That the residual was measured with, at the same parameters of the proxy.
         residual: ``W (m - sum_k u_k m_k)``, ``(S,)``.
         weights: Of the mixture ``(K,)``.
         covariance: Of the moments ``c - A u`` in the search's own evidence ``(K, K)``.
         unit: What the slopes are multiplied by to be in the evidence's unit.
-        count: Sequences of each domain.
     """
     model, theta = sketch.model, sketch.model.parameters
     direction = sketch.unfolded(residual)
+    names = [name for name in domains.names if domains.checked[name]]
     slopes, variances = [], []
-    for name in domains.names:
-        batch, documents = domains.measure_batch(name, count)
+    for name in names:
+        batch, documents = domains.check_batch(name)
 
         def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
             return model.losses(batch, "check", perturbed, full_precision=True)  # (n,)
@@ -81,10 +83,15 @@ def check_residual(
         variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
         slopes.append(slope.mean())
         variances.append(variance[0, 0])
+    if not names:
+        return ResidualCheck(sequences=domains.checked)
+    places = [domains.names.index(name) for name in names]
     found = torch.stack(slopes)
-    errors = (torch.stack(variances) + covariance.diagonal().clamp(min=0)).sqrt()
+    of_search = covariance.diagonal().clamp(min=0)[places]
+    errors = (torch.stack(variances) + of_search).sqrt()
     return ResidualCheck(
-        slopes=by_name(domains.names, found),
-        errors=by_name(domains.names, errors),
-        failing=tuple(compress(domains.names, contradicts(found, errors, weights))),
+        slopes=by_name(names, found),
+        errors=by_name(names, errors),
+        failing=tuple(compress(names, contradicts(found, errors, weights[places]))),
+        sequences=domains.checked,
     )

@@ -36,8 +36,9 @@ class MatchingConfig(Checked):
     )
     check_sequences: int = option(
         32,
-        "Matching: number of new sequences of each domain on which the result is checked, at most "
-        "as many as a round measures; 0 turns the check off.",
+        "Matching: number of sequences of each domain that are set aside, and on which the result "
+        "is checked: at most as many as a round measures, and at most a twelfth of a domain's. 0 "
+        "turns the check off.",
         least=0,
     )
     trials: int = option(
@@ -76,11 +77,12 @@ class MatchingConfig(Checked):
         return min(self.round_sequences, few)
 
     def sequences_of_check(self, num_domains: int) -> int:
-        """Returns how many fresh sequences of each domain the result is checked on."""
+        """Returns how many sequences of each domain the result is checked on, if it has them."""
         return min(self.check_sequences, self.sequences_of_round(num_domains))
 
     def measured_sequences(self, num_domains: int) -> int:
-        """Returns how many sequences of each domain a search measures, and checks at its end."""
+        """Returns how many sequences of each domain are kept for a search: those that it measures,
+        and those that it is checked on."""
         return self.rounds * self.sequences_of_round(num_domains) + self.sequences_of_check(
             num_domains
         )

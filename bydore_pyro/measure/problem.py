@@ -105,9 +105,8 @@ class Problem:
 
     @cached_property
     def token_shares(self) -> np.ndarray:
-        """Shares of the domains' training text ``(K,)``, by tokens: the natural mixture."""
-        tokens = np.array([self.corpus.size(name) for name in self.names], float)
-        return tokens / tokens.sum()
+        """The natural weights of the domains ``(K,)``, see `TokenStore.natural`."""
+        return np.array([*self.corpus.natural(self.names).values()])
 
     def text_for(self, steps: float) -> dict[str, int] | None:
         """Returns how many tokens of each domain a proxy may read, to repeat them as the run will.

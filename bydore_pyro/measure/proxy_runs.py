@@ -29,7 +29,7 @@ from bydore_pyro.utils import (
     write_tree,
 )
 
-FORMAT = "bydore_pyro.proxy_run/4"
+FORMAT = "bydore_pyro.proxy_run/5"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
 
 

@@ -42,7 +42,7 @@ def fit_uniform(problem: Problem) -> Fit:
 
 
 def fit_natural(problem: Problem) -> Fit:
-    """Returns every domain's share of the training text's tokens."""
+    """Returns the natural weights, see `bydore_pyro.data.TokenStore.natural`."""
     return Fit(mixture=problem.mixture(problem.token_shares))
 
 

@@ -246,11 +246,25 @@ def _rounds(record: RunRecord) -> Verdict | None:
 
 
 def _checked(record: RunRecord) -> Verdict | None:
-    slopes, limits = record.metrics.matching.check.slopes, LIMITS["check"]
-    failing = [name for name in record.metrics.matching.check.failing if name in slopes]
-    if not slopes:
+    check, limits = record.metrics.matching.check, LIMITS["check"]
+    slopes, failing = check.slopes, [name for name in check.failing if name in check.slopes]
+    if slopes and not check.sequences:
+        figures = "The run does not say how many sequences its rounds had not read."
+        return Verdict("unknown", limits.question, "Not known", figures)
+    if not check.sequences:
         return None
-    text = f"On fresh text {len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
+    without = [name for name, new in check.sequences.items() if not new]
+    if not slopes:
+        figures = "No domain has text enough to set sequences aside that no round reads."
+        return Verdict("unknown", limits.question, "No new sequences: no verdict", figures)
+    new = sorted(int(check.sequences[name]) for name in slopes)
+    each = f"{new[0]}" if new[0] == new[-1] else f"{new[0]} to {new[-1]}"
+    text = (
+        f"On {each} sequences of each domain that nothing had read, "
+        f"{len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
+    )
+    if without:
+        text += f"; there were none of {listed(without, FEW)}"
     for word, sign in (("more", 1), ("less", -1)):
         if names := [name for name in failing if slopes[name] * sign > 0]:
             text += f"; {word} of {listed(names, FEW)} would match the target better"

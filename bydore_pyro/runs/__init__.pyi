@@ -9,6 +9,7 @@ from .domains import processes as processes
 from .domains import uniform_weights as uniform_weights
 from .domains import with_targets as with_targets
 from .goal import KNOWN as KNOWN
+from .goal import NATURAL as NATURAL
 from .goal import GoalConfig as GoalConfig
 from .goal import weights_of as weights_of
 from .methods import METHODS as METHODS

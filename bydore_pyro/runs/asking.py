@@ -182,11 +182,13 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         )
     readings = list(read_readings(run))
     names = _remaining(whole.names, config.drop)
-    count = options.measured_sequences(whole.num_domains)
-    everything = domains_of(options, whole.corpus, options.run.seed, measured=count)
+    count = whole.num_domains  # the same text is kept as for the search, the check's too
+    measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
+    kept_text = {"measured": measured, "checked": checked}
+    everything = domains_of(options, whole.corpus, options.run.seed, **kept_text)
     own = dataclasses.replace(options.run, domains=names)
     options = dataclasses.replace(options, run=own)
-    domains = domains_of(options, whole.corpus, options.run.seed, measured=count)
+    domains = domains_of(options, whole.corpus, options.run.seed, **kept_text)
     tell_cautions(options, domains)
     texts = hashes_of(everything)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)

@@ -197,14 +197,17 @@ def processes(options: Options) -> Parallel:
 
 def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
     """Returns the options' domains, with the sequences kept aside that their search measures."""
-    count = len(pooled(corpus, options.run.domains, options.run.sequence_length).names)
-    measured = options.measured_sequences(max(1, count))
-    return domains_of(options, corpus, seed, measured=measured)
+    count = max(1, len(pooled(corpus, options.run.domains, options.run.sequence_length).names))
+    measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
+    return domains_of(options, corpus, seed, measured=measured, checked=checked)
 
 
-def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
+def domains_of(
+    options: Options, corpus: TokenStore, seed: int, *, measured: int = 0, checked: int = 0
+) -> Domains:
     """Returns the options' domains and validation set, in the orders of a seed; `measured`
-    sequences of each domain are kept for measuring. Small domains are pooled."""
+    sequences of each domain are kept for measuring, of which `checked` are left to the check. Small
+    domains are pooled."""
     validation, sequences = options.run.validation_shares(), options.run.validation_sequences
     corpus = with_branches(corpus, [] if options.run.validates_all else validation)
     corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
@@ -218,6 +221,7 @@ def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int
         sequence_length=options.run.sequence_length,
         validation_sequences=sequences,
         measured=measured,
+        checked=checked,
         seed=seed,
         device=options.device,
         pools=pools,

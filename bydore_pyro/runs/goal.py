@@ -30,7 +30,8 @@ class GoalConfig(Checked):
     )
     baseline: str = option(
         "natural",
-        "Mixture that the answer is compared with: 'natural' (the domains' own sizes), 'uniform', "
+        "Mixture that the answer is compared with: 'natural' (the domains' own sizes; of a sampled "
+        "one, that of all its text), 'uniform', "
         "or a run's folder, a file of weights, a published mixture.",
     )
     tolerance: float = option(
@@ -121,9 +122,11 @@ def weights_of(source: str, domains: Domains) -> Tensor:
     Raises:
         DataError: When it is no mixture of these domains.
     """
+    if source == NATURAL:
+        shares = domains.corpus.natural(domains.names)
+        return torch.tensor([*shares.values()], dtype=torch.float64)
     if source in KNOWN:
-        sizes = [domains.corpus.size(name) if source == NATURAL else 1 for name in domains.names]
-        return torch.tensor(sizes).double() / sum(sizes)
+        return torch.ones(domains.num_domains).double() / domains.num_domains
     given = mixture_from(source)
     members = [name for pool in domains.pools.values() for name in pool]
     given.check({*domains.names, *members}, domains.corpus.tokenizer_sha256, source)

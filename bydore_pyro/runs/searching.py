@@ -169,7 +169,7 @@ def _answered(
     if not drawn.settled:
         tell("warning: the draws of the posterior have not settled: intervals are rough")
     check, last = None, rounds[-1]
-    if count := options.search.sequences_of_check(domains.num_domains):
+    if options.search.check_sequences:
         with cost.part("check"):
             check = check_residual(
                 domains,
@@ -178,7 +178,6 @@ def _answered(
                 found.weights,
                 covariance_of([last.evidence], found.optimum),
                 1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
-                count,
             )
     readings = search_readings(options, measured)
     try:

@@ -275,8 +275,8 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.lines[line].append(f"{name}{some}")
         if one.tokenizer is not None:
             notes.tokenizers[name] = one.tokenizer
-        files = tuple(WatchedFile(file, fingerprint(file), fingerprint) for file in one.files)
-        texts.append(replace(shard, files=files))
+        files = [WatchedFile(file, fingerprint(file), fingerprint) for file in one.files]
+        texts.append(Text.in_files(shard.tokens, shard.ends, files))
     widths = sorted({text.dtype.itemsize for text in texts})
     if len(widths) > 1:
         line = f"warning: shards of a domain have tokens of {listed(map(str, widths))} bytes"

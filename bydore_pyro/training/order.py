@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from bydore_pyro.data import SequenceStream, TokenStore, open_store
+from bydore_pyro.data import SequenceStream, TokenStore, open_store, twins
 from bydore_pyro.utils import DataError
 
 STREAM = 5  # apart from the streams of a search on the same text
@@ -116,8 +116,8 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                 )
         self.names = tuple(names)
         self._streams = []
-        for name in names:
-            stream = SequenceStream(store, "train", name, sequence_length, [seed, STREAM])
+        for name, twin in twins(store, names).items():
+            stream = SequenceStream(store, "train", name, sequence_length, [seed, twin, STREAM])
             self._streams.append(stream)
         reopen = store.reopen or partial(open_store, store.folder, verify=False)
         self._given = (reopen, self.names, sequence_length, seed)

@@ -31,6 +31,7 @@ from bydore_pyro.utils.errors import (
 )
 from bydore_pyro.utils.files import yaml_or_json
 from bydore_pyro.utils.folders import folders_released
+from bydore_pyro.utils.options import Tokens, number_of_tokens, of_type
 from bydore_pyro.utils.terminal import (
     ending_when_asked,
     quiet_unless_main,
@@ -98,7 +99,7 @@ def parse_options(
     parser.usage = " ".join([called or name, *required, "[options]"])
     given = vars(parser.parse_args(arguments))
     if (config := given.pop("config", None)) is not None:
-        given = vars(parser.parse_args(_from_file(config, fields))) | given
+        given = _from_file(config, _hints(parts.values())) | given
     require_utf8(name, [text for text in given.values() if isinstance(text, str)])
     if given.get("smoke"):
         own |= {key: value for key, value in (smoke or {}).items() if key in fields}
@@ -115,6 +116,11 @@ def parse_options(
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         fail(self.prog, message)
+
+
+def _hints(parts: Iterable[type]) -> dict[str, Any]:
+    """Returns the type of each option of some parts, by name."""
+    return {name: hint for part in parts for name, hint in typing.get_type_hints(part).items()}
 
 
 def _default(each: dataclasses.Field[Any]) -> Any:
@@ -198,8 +204,8 @@ def require_utf8(name: str, arguments: Sequence[str]) -> None:
             fail(name, f"Expected arguments in UTF-8, found {argument!r}")
 
 
-def _from_file(named: str, known: Collection[str]) -> list[str]:
-    """Reads options from a file, and returns them as written on a command line."""
+def _from_file(named: str, hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads options of known types from a file; none that is null."""
     with expecting(f"Expected a JSON or YAML file of options, found {named!r}:", Exception):
         content = yaml_or_json(Path(named).read_text("utf-8"))
     if not isinstance(content, dict):
@@ -209,16 +215,16 @@ def _from_file(named: str, known: Collection[str]) -> list[str]:
     flat: dict[str, Any] = {}
     for key, value in content.items():
         flat |= value if isinstance(value, dict) else {key: value}
-    found = []
+    found = {}
     for key, value in flat.items():
-        if key not in known:
+        if key not in hints:
             raise DataError(f"Expected an option, found '{key}' in {named}")
-        if isinstance(value, bool):
-            found.append(f"--{key}" if value else f"--no_{key}")
-        elif isinstance(value, list):
-            found += [f"--{key}", *map(str, value)] if value else []
-        elif value is not None:
-            found.append(f"--{key}={value}")
+        kinds = (hints[key], *typing.get_args(hints[key]))
+        if value is None and NoneType in kinds:
+            continue
+        if isinstance(value, str) and Tokens in kinds:
+            value = number_of_tokens(value)
+        found[key] = of_type(value, hints[key], key, f" in {named}")
     return found
 
 

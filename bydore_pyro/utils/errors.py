@@ -9,6 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class DataError(ValueError):
@@ -50,6 +54,21 @@ def listed(names: Iterable[str], most: int = 24) -> str:
     known = list(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + more
+
+
+def fault_of(error: ValidationError, name: str = "", place: str = "") -> str:
+    """Returns in one line the first fault that pydantic found in a value.
+
+    Args:
+        error: What pydantic raised.
+        name: Of the value.
+        place: Where the value stands, such as " in FILE".
+    """
+    first = error.errors()[0]
+    message = first["msg"].replace("Input should be", "Expected")
+    if where := ".".join(map(str, [name] * bool(name) + [*first["loc"]])):
+        return f"{message} as '{where}'{place}, found {first['input']!r:.60}"
+    return f"{message}{place}"
 
 
 @contextmanager

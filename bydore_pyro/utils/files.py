@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -18,6 +19,7 @@ from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.terminal import tell
 
 TREE, TENSORS = "tree.json", "tensors.safetensors"
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")  # YAML 1.1 takes 4e-4 for a word
 DECISIVE = ("torch", "pyro-ppl", "bydore-pyro")  # for the bits of a result
 PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")
 
@@ -152,6 +154,8 @@ def yaml_or_json(text: str, *, words: bool = False) -> Any:
             found: dict[Any, Any] = super().construct_mapping(node, deep)
             return found
 
+    if not words:
+        Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, [*"-+.0123456789"])
     try:
         return yaml.load(text, Loader)
     except (yaml.YAMLError, RecursionError) as error:

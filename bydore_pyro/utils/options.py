@@ -10,14 +10,16 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from bydore_pyro.utils.errors import RunFolderError, expecting
+from bydore_pyro.utils.errors import RunFolderError, expecting, fault_of
 from bydore_pyro.utils.files import read_json
 
-PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 COMMANDS = ("search", "fit", "train")  # that take --resume; every experiment is a script
 DEEPEST = 3  # how many folders below a run another may lie
@@ -66,28 +68,50 @@ def option(default: Any, help: str = "", **ends: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
+def of_type(value: Any, hint: Any, name: str, place: str = "") -> Any:
+    """Returns a value as the type of an option has it: a whole number as a float where it is one.
+
+    Args:
+        value: To be checked; nothing else is converted.
+        hint: The type, such as ``list[str] | None``.
+        name: Of the option.
+        place: Where it stands, such as " in FILE".
+
+    Raises:
+        ValueError: When it, or an entry of it, is of another type, NaN or infinite.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(hint).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(fault_of(error, name, place)) from None
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(hint, config=ConfigDict(strict=True, allow_inf_nan=False))
+
+
 def require_fields(config: Any) -> None:
     """Checks the types and the ranges of the fields of a configuration dataclass.
 
     Raises:
-        ValueError: When a value is of another type, NaN, infinite, empty or out of its range, or
-            holds a null byte.
+        ValueError: When a value is of another type (`of_type`), empty or out of its range, or holds
+            a null byte.
     """
     hints = typing.get_type_hints(type(config))
     for each in dataclasses.fields(config):
         name, value, hint = each.name, getattr(config, each.name), hints[each.name]
-        if hint in PLAIN and not isinstance(value, PLAIN[hint]):
-            raise ValueError(f"Expected {name} of type {hint.__name__}, actual {value!r}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"Expected a finite {name}, actual {value}")
+        of_type(value, hint, name)
         if "\0" in "".join(map(str, value if isinstance(value, list) else [value])):
             raise ValueError(f"Expected a value for --{name} without a null byte, found {value!r}")
         if value == "":
             raise ValueError(f"Expected a value for --{name}, found an empty one")
         allowed = each.metadata.get("range")
-        if typing.get_origin(hint) is typing.Literal:
-            allowed = Range(choices=typing.get_args(hint))
-        if allowed is None or (value is None and each.default is None):
+        if allowed is None or value is None:
             continue
         for one in value if isinstance(value, list) else [value]:
             if one not in allowed:
@@ -139,6 +163,11 @@ class Tokens(float):
             )
         except ValueError as error:
             raise ArgumentTypeError(str(error)) from None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """As pydantic checks one: a number."""
+        return handler(float)
 
 
 def resumed_run(arguments: Sequence[str]) -> Path | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
 
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.errors import DataError, fault_of
 
 T = TypeVar("T")
 INFINITE = "infinite"  # JSON has no word for it
@@ -41,10 +41,4 @@ def read_as(kind: type[T], path: Path) -> T:
         found: T = TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
         return found
     except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].replace("Input should be", "Expected")
-        if where := ".".join(map(str, first["loc"])):
-            raise DataError(
-                f"{message} as '{where}' in {path}, found {first['input']!r:.60}"
-            ) from None
-        raise DataError(f"{message} in {path}") from None
+        raise DataError(fault_of(error, place=f" in {path}")) from None

@@ -38,7 +38,7 @@ def test_a_method_leaves_a_run_and_reports_it(
     fit_command(arguments(text, out, "doremi", "--budget", "20"))
     shown = capsys.readouterr().out
     mixture = Mixture.from_json(out / "mixture.json")
-    assert f"{max(mixture.weights):.3f}" in shown
+    assert f"{max(mixture.weights):.4f}" in shown
     metrics = json.loads((out / "metrics.json").read_text())
     assert f"{metrics['search']['flops']:.2e} FLOPs" in shown
     assert metrics["method"] == "doremi"

@@ -14,11 +14,16 @@ from pathlib import Path
 import pytest
 from processes import forked
 from quick import PROXY
+from tiny import make_problem, write_domains
 from training_runs import mixture_for, same_bits, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from bydore_pyro.cli.main import main
 from bydore_pyro.cli.train import train_command
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.methods.fixed import fit_natural
+from bydore_pyro.runs.goal import weights_of
 
 
 @pytest.fixture
@@ -70,6 +75,30 @@ def test_stages_and_another_tokenizer(
     printed = capsys.readouterr()
     assert "bydore train: warning: the mixture: the weights are shares of the tokens" in printed.err
     assert "greek " in printed.out
+
+
+def test_natural_weights_are_the_same_for_all(tmp_path: Path) -> None:
+    """On a store of as much text of a large domain as of a small one: to train on, to compare with,
+    and as a method."""
+    for name, files in (("a", 60), ("b", 8)):
+        write_domains(tmp_path / "text", {name: "bcdfg"}, files)
+    data = ["--data", str(tmp_path / "text"), "--domain_megabytes", "0.005"]
+    store = ["--vocabulary", "300", "--processes", "0", "--out", str(tmp_path / "store")]
+    main(["prepare", *data, *store])
+    corpus = open_store(tmp_path / "store")
+    shares = {name: len(text) / sum(map(len, corpus.train.values())) for name, text in
+              corpus.train.items()}  # fmt: skip
+    natural = corpus.natural()
+    assert shares["a"] < 0.7 < 0.8 < natural["a"], "a is sampled"
+    given = ["--smoke", "--mixture", "natural", "--data", str(tmp_path / "store")]
+    train_command([*given, "--tokens", "512", "--out", str(tmp_path / "run")])
+    (stage,) = json.loads((tmp_path / "run/schedule.json").read_text())
+    assert stage["mixture"] == natural
+    target = {"sequence_length": 16, "minimal_validation": 1}
+    known = weights_of("natural", Domains(corpus, {"a": 1.0}, **target))
+    assert known.tolist() == [*natural.values()]
+    fitted = fit_natural(make_problem(corpus, tmp_path, target={"a": 1.0})).mixture
+    assert fitted.as_dict() == pytest.approx(natural, rel=1e-15)
 
 
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:

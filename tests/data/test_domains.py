@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,15 @@ import torch
 from scipy import stats
 from tiny import random_store, text_of
 
-from bydore_pyro.data.domains import Domains, Permutation, SequenceStream, kept_aside
+from bydore_pyro.data.domains import (
+    Domains,
+    Permutation,
+    SequenceStream,
+    held_out_stream,
+    kept_aside,
+    left_to_check,
+    twins,
+)
 from bydore_pyro.data.store import TokenStore
 
 
@@ -137,7 +146,69 @@ def test_what_is_kept_for_measuring_is_never_trained_on(corpus: TokenStore, meas
         assert every_row(domains, "signal", name) == set(range(total))
     with pytest.raises(ValueError, match="Expected domains with measured > 0"):
         measuring(corpus, 0).measurable()
-    assert kept_aside(2, measured, 0, "a") == (None, None)
+    assert kept_aside(text_of([np.zeros(64, np.uint16)]), 32, measured, [0]) == (None, None)
+
+
+@pytest.mark.parametrize("measured", [8, 40, 44])
+def test_what_a_mixture_is_checked_on_is_never_measured(corpus: TokenStore, measured: int) -> None:
+    """However often measurements come round; and where text is enough they read what they read
+    without a check, which reads what they would have read next."""
+    plain = measuring(corpus, measured)
+    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, measured=measured, checked=4)
+    for name in domains.names:
+        left = domains.check_batch(name)[0]
+        assert len(left) == domains.checked[name] == left_to_check(measured, 4)
+        each = measured - len(left)
+        assert domains.measurable()[domains.names.index(name)] == each
+        first = domains.measure_batch(name, each)[0]
+        expected = plain.measure_batch(name, measured)[0]
+        assert torch.equal(torch.cat([first, left]), expected)
+        rows = {tuple(row) for row in first.tolist()}
+        assert len(rows) == each
+        again = torch.cat([domains.measure_batch(name, 7)[0] for _ in range(2 * each)])
+        counts = Counter(map(tuple, again.tolist()))
+        assert {*counts} == rows
+        assert not rows & {tuple(row) for row in left.tolist()}
+        assert {*counts.values()} == {14}, "each as often as every other"
+        assert torch.equal(domains.check_batch(name)[0], left), "it is always the same"
+
+
+def test_a_short_domain_leaves_a_quarter_of_what_is_kept() -> None:
+    found = [left_to_check(kept, 32) for kept in (416, 128, 127, 40, 32, 31, 1, 0)]
+    assert found == [32, 32, 31, 10, 8, 0, 0, 0], "of a few the scatter is unknown"
+    assert [left_to_check(kept, 4) for kept in (400, 16, 15)] == [4, 4, 0]
+    assert left_to_check(400, 0) == 0
+
+
+def test_what_is_drawn_does_not_depend_on_names(corpus: TokenStore) -> None:
+    """Neither a domain's nor a target's; and the same text under two names is drawn apart."""
+    told = {name: f"the {name}" for name in corpus.names}
+    sides = {
+        side: {told[name]: text for name, text in getattr(corpus, side).items()}
+        for side in ("train", "validation", "judged")
+    }
+    renamed = dataclasses.replace(corpus, **sides)
+    given = {"sequence_length": 32, "validation_sequences": 48, "measured": 20, "checked": 4}
+    one = Domains(corpus, {"birds": 2.0, "greek": 1.0}, **given)
+    other = Domains(renamed, {"the birds": 2.0, "the greek": 1.0}, **given)
+    assert torch.equal(one.validation, other.validation)
+    for name in one.names:
+        assert torch.equal(one.train_batch({name: 9}), other.train_batch({told[name]: 9}))
+        assert torch.equal(one.signal_batch(9, [name]), other.signal_batch(9, [told[name]]))
+        assert torch.equal(one.measure_batch(name, 9)[0], other.measure_batch(told[name], 9)[0])
+        assert torch.equal(one.check_batch(name)[0], other.check_batch(told[name])[0])
+        judged = [
+            held_out_stream(store, of, 32, 0, "judged").first(20)
+            for store, of in ((corpus, name), (renamed, told[name]))
+        ]
+        assert torch.equal(*judged)
+    train = {**corpus.train, "again": corpus.train["greek"]}
+    held_out = {**corpus.validation, "again": corpus.validation["greek"]}
+    both = dataclasses.replace(corpus, train=train, validation=held_out)
+    assert twins(both, train) == {**dict.fromkeys(corpus.names, 0), "again": 1}
+    twice = Domains(both, {"greek": 1.0}, **given)
+    first, second = (twice.measure_batch(name, 16)[0] for name in ("greek", "again"))
+    assert len({tuple(row) for row in torch.cat([first, second]).tolist()}) > 24
 
 
 def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> None:
@@ -149,7 +220,7 @@ def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> Non
     tokens, ends = corpus.train["greek"], corpus.train["greek"].ends
     assert len(ends) > 20
     for row, sequence, number in zip(rows, [*first, *second], [*numbers, *more], strict=True):
-        assert sequence.tolist() == tokens[row * 32 : row * 32 + 32].tolist()
+        np.testing.assert_array_equal(sequence, tokens[row * 32 : row * 32 + 32])
         start = 0 if number == 0 else ends[number - 1]
         assert start <= row * 32 + 16 < ends[number]
     state = domains.state()

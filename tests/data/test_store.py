@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from bydore_pyro.data.store import (
     Text,
     TokenStore,
     WatchedFile,
+    WatchedTokens,
     check_needed,
     file_sha256,
     is_store,
@@ -146,9 +149,25 @@ def test_hashes_of_a_large_store_are_checked_on_demand(
         open_store(folder)
 
 
-def test_tokens_are_read_from_what_was_opened_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Unreadable:
+    """Tokens of a mapped file that was cut: who reads them ends the process."""
+
+    dtype = np.dtype("<u2")
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, key: Any) -> Any:
+        return self if isinstance(key, slice) else pytest.fail("it was read")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return pytest.fail("it was read")
+
+
+def test_tokens_are_read_from_what_was_opened_alone(folder: Path) -> None:
     store = open_store(folder)
     text = store.train["a"]
     np.testing.assert_array_equal(store.read("train", "a", np.arange(5)), text[:5])
@@ -159,11 +178,61 @@ def test_tokens_are_read_from_what_was_opened_alone(
     with (folder / "train" / "a.bin").open("r+b") as file:
         file.truncate(2)
     store.train["b"].require_unchanged()
-    monkeypatch.setattr(Text, "__getitem__", lambda *_: pytest.fail("a mapped file that was cut"))
-    read = partial(store.read, "train", "a", slice(5))
-    for call in (read, text.require_unchanged, store.require_unchanged):
+    inner = WatchedTokens(Unreadable(len(text)), text.files)
+    cut = replace(store, train={**store.train, "a": replace(text, tokens=inner)})
+    reads = [partial(cut.read, "train", "a", key) for key in (slice(5), np.arange(5))]
+    for call in (*reads, text.require_unchanged, store.require_unchanged):
         with pytest.raises(DataError, match=r"a\.bin not to change while it is read, found other"):
             call()
+
+
+def test_a_reading_checks_the_files_that_it_reads_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a domain of many shards those alone, in a part of it too; all are checked when asked."""
+    parts, looked_at = [], Counter[str]()
+    for number in range(40):
+        path = tmp_path / f"{number}"
+        np.full(100, number, "<u2").tofile(path)
+        tokens = np.fromfile(path, "<u2")
+        watched = [WatchedFile(path, file_sha256(path))]
+        parts.append(Text.in_files(tokens, np.array([50, 100]), watched))
+
+    def looked(path: Path) -> tuple[int, int]:
+        looked_at[path.name] += 1
+        return size_and_time(path)
+
+    monkeypatch.setattr("bydore_pyro.data.store.size_and_time", looked)
+    text = Text.joined(parts)
+    store = TokenStore(tmp_path, {"a": text}, {}, {"vocabulary": 40})
+    positions = np.arange(100, 350).reshape(2, 125)
+    found = store.read("train", "a", positions)
+    np.testing.assert_array_equal(found, positions // 100)
+    assert looked_at == {"1": 1, "2": 1, "3": 1}
+    np.testing.assert_array_equal(store.read("train", "a", slice(3990, 4000)), 39)
+    assert looked_at.pop("39") == 1
+    half = text.only(np.arange(80) % 2 == 1)
+    store = TokenStore(tmp_path, {"a": half}, {}, {"vocabulary": 40})
+    assert store.read("train", "a", np.array([251])).tolist() == [5]
+    assert looked_at.pop("5") == 1
+    (tmp_path / "7").write_bytes(b"x" * 200)
+    np.testing.assert_array_equal(Text.joined(parts)[np.array([650])], 6)
+    for read in (lambda: Text.joined(parts)[np.array([750])], half.require_unchanged):
+        with pytest.raises(DataError, match="7 not to change while it is read, found other"):
+            read()
+
+
+def test_natural_weights_are_shares_of_all_text(folder: Path) -> None:
+    """Of a sampled domain, of the text that the sample was drawn from."""
+    store = open_store(folder)
+    sizes = {name: len(text) for name, text in store.train.items()}
+    total = sum(sizes.values())
+    assert store.natural() == {name: size / total for name, size in sizes.items()}
+    of_a = {**store.index["domains"]["a"], "train": {"in_all": {"tokens": 9 * sizes["b"]}}}
+    index = {**store.index, "domains": {**store.index["domains"], "a": of_a}}
+    sampled = replace(store, index=index)
+    assert sampled.natural(["b", "a"]) == {"b": 0.1, "a": 0.9}
+    assert [*sampled.natural(["a", "b"]).values()] == [0.9, 0.1]
 
 
 @pytest.fixture

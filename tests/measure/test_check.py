@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -19,13 +20,14 @@ PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
 
 
-def fresh_domains() -> Domains:
+def fresh_domains(checked: int = 16, tokens: int = 12800) -> Domains:
     return Domains(
-        random_store(tokens=12800, documents=50),
+        random_store(tokens=tokens, documents=50),
         PLANTED,
         sequence_length=32,
         validation_sequences=400,
         measured=120,
+        checked=checked,
     )
 
 
@@ -50,12 +52,11 @@ def test_slopes_are_products_with_the_residual() -> None:
     sketch = GradientSketch(proxy, 64)
     residual = torch.randn(64, generator=torch.Generator().manual_seed(0))
     nothing = torch.zeros(4, 4, dtype=torch.float64)
-    found = check_residual(
-        fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), nothing, 2.0, 16
-    )
+    found = check_residual(fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), nothing, 2.0)
+    assert found.sequences == dict.fromkeys("abcd", 16)
     twin = fresh_domains()
     for name in twin.names:
-        batch, documents = twin.measure_batch(name, 16)
+        batch, documents = twin.check_batch(name)
         products = sketch(batch, "x")[0].double() @ residual.double()
         assert found.slopes[name] == pytest.approx(2 * float(products.mean()), rel=0.02)
         sums = torch.zeros(51, dtype=torch.float64)
@@ -63,9 +64,7 @@ def test_slopes_are_products_with_the_residual() -> None:
         error = 2 * math.sqrt(float(sums.square().sum())) / 16
         assert found.errors[name] == pytest.approx(error, rel=0.05)
     known = torch.diag(torch.tensor([4.0, 1.0, 0.0, 0.0], dtype=torch.float64))
-    wider = check_residual(
-        fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), known, 2.0, 16
-    )
+    wider = check_residual(fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), known, 2.0)
     for name, more in zip(twin.names, known.diagonal().tolist(), strict=True):
         assert wider.errors[name] ** 2 - found.errors[name] ** 2 == pytest.approx(more)
     assert proxy.cost.tokens["check"] == 2 * 2 * 4 * 16 * 32, "two passes each"
@@ -82,16 +81,36 @@ def test_slopes_are_products_with_the_residual() -> None:
 def test_a_planted_mixture_passes_and_a_wrong_one_does_not(
     weights: list[float], failing: list[str]
 ) -> None:
-    sketch, domains = GradientSketch(proxy_of(), 576), fresh_domains()
+    sketch, domains = GradientSketch(proxy_of(), 576), fresh_domains(checked=30)
     means, target = mean_gradients(sketch, domains)
     wanted = torch.tensor(weights)
     residual = target - wanted @ means
     covariance = torch.eye(4, dtype=torch.float64) * 1e-8
-    check = check_residual(domains, sketch, residual, wanted.double(), covariance, 1.0, 40)
+    check = check_residual(domains, sketch, residual, wanted.double(), covariance, 1.0)
     assert isinstance(check, ResidualCheck)
     assert {*failing} <= {*check.failing} if failing else not check.failing, check
     if not weights[0]:
         assert check.slopes["a"] > 0, "more of it would match the target better"
+
+
+def test_a_domain_without_new_sequences_has_no_slope() -> None:
+    """A short domain keeps too little for rounds to leave any; where all are short, nothing is
+    judged."""
+    domains, proxy = fresh_domains(), proxy_of()
+    short = {**domains.corpus.train, "b": domains.corpus.train["b"].only(np.arange(50) < 2)}
+    given = {"sequence_length": 32, "measured": 120, "checked": 16, "minimal_validation": 1}
+    few = Domains(dataclasses.replace(domains.corpus, train=short), PLANTED, **given)
+    wanted, known = torch.tensor([0.1, 0.2, 0.3, 0.4]).double(), torch.eye(4).double()
+    residual = torch.ones(64)
+    found = check_residual(few, GradientSketch(proxy, 64), residual, wanted, known, 1.0)
+    assert found.sequences == {"a": 16, "b": 0, "c": 16, "d": 16}
+    assert [*found.slopes] == [*found.errors] == ["a", "c", "d"]
+    whole = check_residual(domains, GradientSketch(proxy, 64), residual, wanted, known, 1.0)
+    assert found.slopes == {name: whole.slopes[name] for name in "acd"}
+    assert found.errors == {name: whole.errors[name] for name in "acd"}
+    all_short = Domains(random_store(tokens=640, documents=5), PLANTED, **given)
+    none = check_residual(all_short, GradientSketch(proxy, 64), residual, wanted, known, 1.0)
+    assert none == ResidualCheck(sequences=dict.fromkeys("abcd", 0))
 
 
 def test_a_slope_is_judged_by_its_weight() -> None:

@@ -28,7 +28,10 @@ CONFIG = dataclasses.replace(MATCHING, round_sequences=40, sketch_size=4096)
 
 
 def finished(
-    config: MatchingConfig = CONFIG, corpus: TokenStore | None = None, **options: float
+    config: MatchingConfig = CONFIG,
+    corpus: TokenStore | None = None,
+    seed: int = 0,
+    **options: float,
 ) -> MatchingRun:
     domains = Domains(
         corpus or random_store(tokens=12800, documents=100),
@@ -36,6 +39,7 @@ def finished(
         sequence_length=32,
         validation_sequences=200,
         measured=config.measured_sequences(4),
+        seed=seed,
     )
     options = {"learning_rate": 0.01, "warmup_steps": 0, **options}
     return MatchingRun(domains, config, options=options).run()
@@ -123,7 +127,7 @@ def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
     few = Text(corpus.train["c"][:384], corpus.train["c"].ends[:3])
     short = dataclasses.replace(corpus, train={**corpus.train, "c": few})
     config = dataclasses.replace(CONFIG, steps=200, batch_sequences=16, rounds=1)
-    run = finished(config, short, learning_rate=0.1)
+    run = finished(config, short, seed=3, learning_rate=0.1)
     assert run.domains.epochs()["c"] > 40
     aside = loss_of_c(run)
     weights = found_by(run).weights

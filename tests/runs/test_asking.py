@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from quick import PROXY
-from tiny import ALPHABETS, write_domains
+from tiny import ALPHABETS, write_domains, write_lines
 
 from bydore_pyro.answer.answer import Answer
 from bydore_pyro.answer.steps import LAW
@@ -41,7 +41,7 @@ def searched(store: Path, out: Path, *more: str) -> Path:
 def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: Path) -> None:
     found = asked_of(measured_run, tmp_path, validation_sequences=32)
     assert isinstance(found, Asked)
-    assert found.answer.evidence[1].settled
+    assert found.answer.evidence[1].rhat < 1.1
     assert found.domains.names == found.question.names == ("a", "b", "c")
     assert found.metrics.measured_anew == ()
     assert (found.answer.sites["length"] == LAW).all()
@@ -160,6 +160,25 @@ def test_text_that_is_measured_anew_says_what_the_search_found(
     again, _ = found.answer.evidence
     torch.testing.assert_close(again.gram, before.gram, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(again.weights, before.weights, atol=1e-3, rtol=0)
+
+
+def test_a_target_file_has_the_same_answer_under_another_name(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    """Of more text than is measured: which part of it is, its content decides."""
+    text = write_domains(tmp_path / "text", {"words": "abcdeklmno"}, files=60) / "words"
+    rows = [{"text": path.read_text()} for path in sorted(text.iterdir())]
+    found = {}
+    for name in ("mine", "zebra"):
+        file = write_lines(tmp_path / f"{name}.jsonl", rows)
+        given = {"validation": [str(file)], "validation_sequences": 32}
+        found[name] = asked_of(measured_run, tmp_path, **given)
+    one, other = found.values()
+    assert len(one.domains.validation) == 32
+    assert len(one.domains.corpus.validation["mine"]) > 64 * 32, "a part of it is measured"
+    assert torch.equal(one.domains.validation, other.domains.validation)
+    assert one.answer.mixture.weights == other.answer.mixture.weights
+    assert torch.equal(one.answer.evidence[1].weights, other.answer.evidence[1].weights)
 
 
 def test_a_target_that_no_domain_is_like_can_have_trials(

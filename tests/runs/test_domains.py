@@ -91,7 +91,9 @@ def test_a_search_keeps_what_it_measures(store: Path) -> None:
     total = domains_of(matching, domains.corpus, 0).sequences()
     kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
     for name in domains.names:
-        assert kept[name] == min(most, total[name] // 3)
+        left = domains.checked[name]
+        assert kept[name] + left == min(most, total[name] // 3)
+        assert left == min(2, min(most, total[name] // 3) // 4), "--smoke checks on two"
         assert domains.sequences()[name] == total[name], "a run reads all of it"
     linear = search_domains(options(store, "--evidence", "linear"), domains.corpus, 0)
     assert linear.sequences() == total

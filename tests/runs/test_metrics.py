@@ -54,6 +54,7 @@ def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
     assert told.draws.exact
     assert (told.draws.settled, told.draws.rhat) == (drawn.settled, drawn.rhat)
     assert list(told.check.slopes) == list(told.rounds[-1].weights) == list(domains.names)
+    assert told.check.sequences == domains.checked == dict.fromkeys(domains.names, 4)
     assert read_as(Metrics, tmp_path / "metrics.json") == metrics
     for name, times in run_epochs(options, domains, found.mixture).items():
         once = domains.sequences()[name] * 32

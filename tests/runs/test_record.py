@@ -36,7 +36,9 @@ WHOLE = Metrics(
         unexplained=0.1,
         rounds=(RoundRecord(step=5.0, weights=SHARES, alone=SHARES),),
         draws=DrawsRecord(exact=True, settled=True, rhat=1.01),
-        check=ResidualCheck(slopes=SHARES, errors=SHARES, failing=("b",)),
+        check=ResidualCheck(
+            slopes=SHARES, errors=SHARES, failing=("b",), sequences={"a": 4.0, "b": 0.0}
+        ),
     ),
     trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
     guide_fit=GuideRecord(khat=math.inf, draws=9.0),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyro
@@ -13,6 +15,7 @@ import torch
 from method_options import WITHHELD, options_for
 from quick import quickly
 
+from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.methods import MethodOptions
@@ -68,6 +71,34 @@ def test_a_search_leaves_its_run_and_its_checkpoints(
     )
     assert all((tmp_path / "run" / name).exists() for name in kept)
     assert not list((tmp_path / "below").glob("measured-*")), "nobody asks it"
+
+
+def noted(plain: Callable[..., Any], found: dict[str, list[tuple[int, ...]]]) -> Callable[..., Any]:
+    """A method of `Domains` that returns a domain's sequences, and notes them."""
+
+    def method(self: Domains, name: str, *count: int) -> Any:
+        batch, documents = plain(self, name, *count)
+        found.setdefault(name, []).extend(map(tuple, batch.tolist()))
+        return batch, documents
+
+    return method
+
+
+def test_a_search_is_checked_on_text_that_no_round_has_read(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the rounds read all that is left of the short domains, over and over."""
+    measured: dict[str, list[tuple[int, ...]]] = {}
+    checked: dict[str, list[tuple[int, ...]]] = {}
+    for kind, found in (("measure_batch", measured), ("check_batch", checked)):
+        monkeypatch.setattr(Domains, kind, noted(getattr(Domains, kind), found))
+    more = ("--round_sequences", "64", "--check_sequences", "8")
+    done = searched(options_for(store, *WITHHELD, *ROUNDS, *more), tmp_path)
+    assert [*measured] == [*checked] == ["b", "c"]
+    for name in measured:
+        assert len(measured[name]) == 3 * 64 > 2 * len({*measured[name]}), "they come again"
+        assert not {*measured[name]} & {*checked[name]}
+        assert len(checked[name]) == done.metrics.matching.check.sequences[name] == 8
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from bydore_pyro.utils.command_line import (
     with_subject,
 )
 from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.options import option
+from bydore_pyro.utils.options import Tokens, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,45 @@ def test_arguments_win_over_a_file_over_smoke_over_defaults(
     assert parse(*given).part.steps == steps
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A run."""
+
+    rate: float = option(1.0, "A rate.")
+    length: Tokens | None = option(None, "Tokens.")
+    tokens: str = option("1B", "Tokens, as text.")
+    names: list[str] | None = option(["all"], "Names.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """A run's."""
+
+    run: RunConfig
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("rate: 4e-4", RunConfig(rate=4e-4)),
+        ('{"rate": 4e-4}', RunConfig(rate=4e-4)),
+        ("rate: -1E3", RunConfig(rate=-1000.0)),
+        ("length: 4M", RunConfig(length=4e6)),
+        ("run: {length: 4e6, tokens: 25B}", RunConfig(length=4e6, tokens="25B")),
+        ("{length: null, names: []}", RunConfig(names=[])),
+        ("names: [web, '3']", RunConfig(names=["web", "3"])),
+    ],
+)
+def test_a_file_holds_values_of_the_options_types(
+    content: str, expected: RunConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "options").write_text(content)
+    given = ["--config", str(tmp_path / "options")]
+    assert parse_options(given, "test", "", RunOptions).run == expected
+    (tmp_path / "options").write_text("rate: 1")
+    assert type(parse_options(given, "test", "", RunOptions).run.rate) is float
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -83,7 +122,14 @@ def test_arguments_win_over_a_file_over_smoke_over_defaults(
         ("--step 3", "unrecognized arguments: --step 3"),
         ("--steps x", "argument --steps: invalid int value: 'x'"),
         ("--steps", "argument --steps: expected one argument"),
-        ("--config many.yaml", "argument --steps: invalid int value: 'many'"),
+        ("--config many.yaml", "Expected a valid integer as 'steps' in many.yaml, found 'many'"),
+        ("--config true.yaml", "Expected a valid integer as 'steps' in true.yaml, found True"),
+        ("--config text.yaml", "Expected a valid number as 'rate' in text.yaml, found '4e-4'"),
+        ("--config one.yaml", "Expected a valid list as 'parts' in one.yaml, found 'web'"),
+        ("--config two.yaml", "Expected a valid string as 'parts.1' in two.yaml, found 3"),
+        ("--config none.yaml", "Expected a valid integer as 'steps' in none.yaml, found None"),
+        ("--config 1.json", "Expected a valid boolean as 'smoke' in 1.json, found 1"),
+        ("--config odd.yaml", "Expected an option, found 'step' in odd.yaml"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -94,8 +140,14 @@ def test_mistakes_are_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("many.yaml").write_text("steps: many")
-    with pytest.raises(SystemExit, match="2"):
+    files = {
+        "many.yaml": "steps: many", "true.yaml": "steps: true", "text.yaml": "rate: '4e-4'",
+        "one.yaml": "parts: web", "two.yaml": "parts: [web, 3]", "none.yaml": "steps:",
+        "1.json": '{"part": {"smoke": 1}}', "odd.yaml": "step: 3",
+    }  # fmt: skip
+    for name, content in files.items():
+        Path(name).write_text(content)
+    with pytest.raises(SystemExit, match="2"), one_line_errors("test"):
         parse(*arguments.split())
     assert capsys.readouterr().err == f"test: error: {message}\n"
 

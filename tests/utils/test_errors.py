@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from processes import forked
+from pydantic import TypeAdapter, ValidationError
 
 from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import (
@@ -18,6 +19,7 @@ from bydore_pyro.utils.errors import (
     RunFolderError,
     expecting,
     familiar_errors,
+    fault_of,
     listed,
     one_line,
     require,
@@ -122,3 +124,14 @@ def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     assert told.startswith("test: error: File too large (")
     assert told.count("\n") == 1
     assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_the_first_fault_is_one_line_with_its_place() -> None:
+    with pytest.raises(ValidationError) as found:
+        TypeAdapter(list[int]).validate_python([1, "x" * 200, "y"])
+    told = fault_of(found.value, "cases", " in FILE")
+    assert told.startswith("Expected a valid integer, unable to parse string as an integer as 'cas")
+    assert told.endswith(f"as 'cases.1' in FILE, found '{'x' * 59}")
+    with pytest.raises(ValidationError) as found:
+        TypeAdapter(int).validate_python("x")
+    assert fault_of(found.value).endswith("as an integer")

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import json
 import math
+import re
 import typing
 import warnings
 from argparse import ArgumentTypeError
@@ -23,6 +24,7 @@ from bydore_pyro.utils.options import (
     Range,
     Tokens,
     number_of_tokens,
+    of_type,
     option,
     options_of,
     require_fields,
@@ -44,25 +46,41 @@ class Config(Checked):
     place: str | None = None
     cases: list[int] = option([1, 2], choices=(1, 2))
     names: list[str] = option([])
+    length: Tokens | None = None
+    some: list[float] | None = None
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": float("nan")}, "Expected a finite rate, actual nan"),
+        ({"rate": float("nan")}, "^Expected a finite number as 'rate', found nan$"),
+        ({"some": [1.0, math.inf]}, "^Expected a finite number as 'some.1', found inf$"),
         ({"count": 0}, "Expected count >= 1, actual 0"),
         ({"cases": [1, 3]}, "Expected cases one of 1, 2, actual 3"),
-        ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),
+        ({"kind": "flat"}, "^Expected 'round' or 'square' as 'kind', found 'flat'$"),
         ({"place": ""}, "Expected a value for --place, found an empty one"),
         ({"place": "a\0b"}, r"Expected a value for --place without a null byte, found 'a\\x00b'"),
-        ({"count": "3"}, "Expected count of type int, actual '3'"),
-        ({"name": None}, "Expected name of type str, actual None"),
+        ({"count": "3"}, "^Expected a valid integer as 'count', found '3'$"),
+        ({"count": True}, "^Expected a valid integer as 'count', found True$"),
+        ({"count": 1.0}, "^Expected a valid integer as 'count', found 1.0$"),
+        ({"rate": True}, "^Expected a valid number as 'rate', found True$"),
+        ({"name": None}, "^Expected a valid string as 'name', found None$"),
+        ({"place": 3}, "^Expected a valid string as 'place', found 3$"),
+        ({"names": "web"}, "^Expected a valid list as 'names', found 'web'$"),
+        ({"names": ["web", 3]}, "^Expected a valid string as 'names.1', found 3$"),
+        ({"cases": [1, True]}, "^Expected a valid integer as 'cases.1', found True$"),
+        ({"cases": None}, "^Expected a valid list as 'cases', found None$"),
+        ({"length": "4M"}, "^Expected a valid number as 'length', found '4M'$"),
+        ({"some": "12"}, "^Expected a valid list as 'some', found '12'$"),
     ],
 )
 def test_fields_are_what_their_types_and_ranges_promise(
     options: dict[str, Any], message: str
 ) -> None:
     require_fields(Config())
+    taken = Config(rate=1, length=4, some=[1, 2.5], names=["a"], place="b")
+    assert (taken.rate, taken.length, taken.some) == (1, 4, [1, 2.5])
+    require_fields(Config(length=Tokens("4M"), some=None))
     with pytest.raises(ValueError, match=message):
         Config(**options)
 
@@ -111,6 +129,46 @@ def test_every_number_has_a_range_that_is_held(config: type) -> None:
             value = int(value) if "int" in hint else value
             told = refused(config, each.name, [value] if hint.startswith("list") else value)
             assert told == f"Expected {each.name} {allowed}, actual {value!r}"
+
+
+def test_a_value_is_returned_as_its_type_has_it() -> None:
+    """A whole number as a float, nothing else otherwise; a fault names the place."""
+    found = of_type(3, float, "rate")
+    assert (type(found), found) == (float, 3.0)
+    assert of_type(None, list[str] | None, "names") is None
+    assert of_type(["web"], list[str] | None, "names") == ["web"]
+    assert of_type(4e6, Tokens | None, "length") == 4e6
+    with pytest.raises(ValueError, match="Expected a valid list as 'names' in FILE, found 'web'"):
+        of_type("web", list[str] | None, "names", " in FILE")
+
+
+OF_OTHER_TYPES = (True, 3, 2.5, "web", ["web"], [3], [["web"]], {"web": 1}, ("web",), b"web", None)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, by hand: a whole number is a number, a truth value is none."""
+    if typing.get_origin(hint) is Literal:
+        return any(value is one or (type(value) is str and value == one) for one in hint.__args__)
+    if typing.get_origin(hint) is list:
+        return type(value) is list and all(fits(one, hint.__args__[0]) for one in value)
+    if typing.get_args(hint):
+        return any(fits(value, one) for one in typing.get_args(hint))
+    if hint in (float, Tokens):
+        return type(value) in (int, float)
+    return type(value) is hint
+
+
+@pytest.mark.filterwarnings("ignore:.* has no effect with")
+@pytest.mark.parametrize("config", [*configs()], ids=lambda config: config.__name__)
+def test_every_option_refuses_values_of_other_types(config: type) -> None:
+    """Also those that may be None, and entries of lists; in one line that names the option."""
+    hints = typing.get_type_hints(config)
+    for each in dataclasses.fields(config):
+        for value in OF_OTHER_TYPES:
+            if fits(value, hints[each.name]):
+                continue
+            told = refused(config, each.name, value)
+            assert re.fullmatch(rf"Expected .+ as '{each.name}(\.\d)?', found .+", told), told
 
 
 def test_an_option_without_effect_warns_where_it_was_set() -> None:
