@@ -33,35 +33,71 @@ AGAIN = 1e-3  # the first gap from an earlier solution, nats per token
 
 
 def best_mixture(draws: LawDraws, goal: Goal | None = None) -> Decision:
-    """Returns the mixture that is best in expectation over the draws.
+    """Returns the mixture that is best in expectation over the draws; it meets every bound exactly.
 
     Raises:
         ValueError: When the goal's shapes are not the law's; when no mixture meets the bounds, or
-            none of these is as good as the baseline on every target.
+            none is found of these that with the goal's probability is as good as the baseline on
+            every target.
     """
-    programme = Programme(draws, goal or Goal())
-    start = programme.interior()[None]
+    programme = Programme.of(draws, goal or Goal())
     if programme.room is None:
-        return programme.decision(programme.solve(start))
-    spared = int(len(draws.level) * (1 - programme.goal.probability) + 1e-9)
-    weights = programme.feasible(start, spared)
+        return programme.decision(programme.solve(programme.inside))
+    count, spared = len(draws.level), _spared(programme)
+    points = programme.near_baseline()
+    if points is None:
+        points = programme.least_excess(spared)
     for number, share in enumerate(GIVEN_UP):
-        programme.keep(weights, round(share * spared))
-        found = programme.solve(weights, AGAIN if number else 0.1)
-        weights = found.points
-    return programme.decision(found)
+        lost = count - int(programme.served(points))
+        if lost > spared:
+            raise _none_serves(programme, points)
+        programme = programme.without_hardest(points, max(lost, round(share * spared)))
+        found = programme.solve(points, AGAIN if number else 0.1)
+        points = found.points
+    decision = programme.decision(found)
+    if decision.probability < (count - spared) / count:
+        raise _none_serves(programme, points)
+    return decision
 
 
 def best_mixture_draws(draws: LawDraws, goal: Goal | None = None) -> Tensor:
     """Returns the best mixture of every draw ``(S, K)``: the posterior of the best weights.
 
-    A draw is of the law, and of the targets' composition where that has draws too.
+    A draw is of the law, and of the targets' composition where that has draws too. Under
+    `none_worse` a draw is served where a mixture within the bounds makes no target worse than under
+    the baseline by more than the tolerance, in that draw. The goal's probability allows some draws
+    that are not served: their mixture is the one that comes nearest, with the least excess on the
+    target that is hit most. So every draw counts, and none is left out.
 
     Raises:
-        ValueError: As `best_mixture`.
+        ValueError: When the goal's shapes are not the law's; when no mixture meets the bounds, or
+            fewer draws are served than the goal's probability asks for.
     """
-    programme = Programme(draws, goal or Goal(), each=True)
-    start = programme.interior().expand(len(programme.level), -1)
-    if programme.room is not None:
-        start = programme.feasible(start, 0)
-    return programme.solve(start).points
+    programme = Programme.of(draws, goal or Goal(), each=True)
+    if programme.room is None:
+        points = programme.solve(programme.inside).points
+        return programme.bounds.nearest(programme.weights(points))
+    points = programme.near_baseline()
+    points = programme.least_excess() if points is None else points.clone()
+    served, count = programme.served(points) > 0, len(points)
+    if count - int(served.sum()) > _spared(programme):
+        raise _none_serves(programme, points)
+    if served.any():
+        points[served] = programme.some(served).solve(points[served]).points
+    return programme.bounds.nearest(programme.weights(points))
+
+
+def _spared(programme: Programme) -> int:
+    """Returns how many draws need not be served."""
+    return int(len(programme.draws.level) * (1 - programme.goal.probability) + 1e-9)
+
+
+def _none_serves(programme: Programme, points: Tensor) -> ValueError:
+    excess = programme.unit * programme.excess(points).flatten().sort().values  # (S,)
+    served = float((excess < 0).double().mean())
+    least = float(excess[len(excess) - _spared(programme) - 1])
+    return ValueError(
+        "Expected bounds under which no target need be worse than under the baseline by more than "
+        f"the tolerance, with a probability of {programme.goal.probability:g}, actual {served:.3g} "
+        f"at best, least excess {least:.3g} nats"
+    )
