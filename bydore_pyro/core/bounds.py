@@ -9,9 +9,9 @@ from torch import Tensor
 
 __all__ = ["Bounds"]
 
-ROOM = 1e-9  # two bounds that are nearer to each other leave one weight
-EQUAL = 1e-12  # by which sums of bounds in float64 may differ
-ROUNDING = 5e-7  # by which a sum of bounds may miss 1: that of float32 does
+ROOM = 1e-9  # two bounds of a domain that are nearer to each other leave one weight
+ROUNDING = 5e-7  # sums of bounds that are nearer to 1 are 1: those in float32 are not exact
+EQUAL = 1e-12  # by which sums in float64 may differ
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Bounds:
         inside = (lower + min(max(share, 0.0), 1.0) * width).clamp(lower, upper)
         free = width > ROOM
         # Of all weights but one the last follows; and sums of 1 leave nothing to share.
-        if int(free.sum()) == 1 or min(above, below) <= ROOM:
+        if int(free.sum()) == 1 or min(above, below) <= ROUNDING:
             free = torch.zeros_like(free)
         return cls(lower, upper, inside, free, upper >= lower + above - EQUAL)
 

@@ -71,7 +71,8 @@ class LawRuns:
             bad = int((~losses.isfinite()).sum())
             raise ValueError(f"Expected finite losses, actual {bad} NaN or infinite")
         _check_tokens(tokens)
-        deviation = losses.std(0, unbiased=False)
+        largest = losses.abs().amax().clamp(min=torch.finfo(losses.dtype).tiny)
+        deviation = largest * (losses / largest).std(0, unbiased=False)  # squares may not overflow
         constant = deviation <= 1e-9 * losses.abs().amax(0)
         if constant.any():
             bad = int(constant.nonzero()[0])
@@ -122,14 +123,16 @@ def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) 
     """Returns 1 at each target's own domain, else 0, ``(T, K)``.
 
     Raises:
-        ValueError: When there is not one domain, or -1, for each target.
+        ValueError: When there is not one domain, or -1, for each target, as an integer.
     """
     if own is None:
         own = torch.arange(targets) if targets == domains else torch.full((targets,), -1)
     own = torch.as_tensor(own)
-    if own.shape != (targets,) or not ((own >= -1) & (own < domains)).all():
+    known = (own.unsqueeze(-1) == torch.arange(-1, domains)).any(-1)  # no fraction, nor a NaN
+    if own.dtype == torch.bool or own.shape != (targets,) or not known.all():
         raise ValueError(
-            f"Expected {targets} own domains in [-1, {domains - 1}], actual {own.tolist()}"
+            f"Expected {targets} own domains, integers in [-1, {domains - 1}], "
+            f"actual {own.tolist()}"
         )
     return (own[:, None] == torch.arange(domains)).double()
 

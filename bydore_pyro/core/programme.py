@@ -374,7 +374,7 @@ class Programme:
             losses=losses.mean(0),
             objective=float(worst if self.epigraph else mean),
             price_at_least=price.clamp(min=0),
-            price_at_most=(-price).clamp(min=0),
+            price_at_most=price.clamp(max=0).abs(),
             price_of_targets=prices,
             probability=served,
         )
