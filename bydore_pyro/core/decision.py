@@ -24,12 +24,11 @@ from torch import Tensor
 
 from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.law import LawDraws
-from bydore_pyro.core.programme import Programme
+from bydore_pyro.core.programme import AGAIN, Programme
 
 __all__ = ["best_mixture", "best_mixture_draws"]
 
 GIVEN_UP = (0.0, 0.5, 0.8, 1.0, 1.0)  # of the draws that may be, one solution after the other
-AGAIN = 1e-3  # the first gap from an earlier solution, nats per token
 
 
 def best_mixture(draws: LawDraws, goal: Goal | None = None) -> Decision:

@@ -29,7 +29,10 @@ from bydore_pyro.core.losses import checked_composition, loss_differences, losse
 __all__ = ["Programme"]
 
 ROOT_STEPS = 60  # each doubles a margin at least, until it converges
-TRIMMED = 10  # times that the draws which are hardest to serve are chosen anew
+AGAIN = 1e-3  # the first gap from an earlier solution
+# Times that the draws which are hardest to serve are chosen anew, and from when on the least excess
+# must fall to so much of what it was.
+TRIMMED, HOPEFUL = 10, 0.9
 LEAST_WEIGHT = 1e-6  # at which the first of a domain's text is priced: at 0 its slope is infinite
 
 
@@ -341,13 +344,17 @@ class Programme:
         """Returns free weights ``(B, N)`` of the least excess of all draws but the `spared` that
         are hardest to serve.
 
-        Which these are is found step by step. It stops where all others are served.
+        Which these are is found step by step, until all others are served or it no longer helps.
         """
         programme, points = replace(self, epigraph=True), self.inside
-        needed = self.level.shape[1] - spared
+        count = self.level.shape[1]
+        least = torch.inf
         for number in range(TRIMMED):
-            points = programme.solve(points).points
-            if spared == 0 or bool((self.served(points) >= needed).all()):
+            points = programme.solve(points, AGAIN if number else 0.1).points
+            if not spared:
+                break
+            before, least = least, float(self.excess(points)[0].sort().values[count - spared - 1])
+            if least < 0 or (number > TRIMMED // 2 and least > HOPEFUL * before):
                 break
             programme = programme.without_hardest(points, min(number + 1, 4) * spared // 4)
         return points
