@@ -10,9 +10,10 @@ mixture that minimises ::
 with ``at_least <= w <= at_most`` on the simplex solves a convex programme. Targets ``q`` are made
 of the law's rows (`bydore_pyro.core.losses`). ``E`` and ``P`` are over draws of the law, and of
 what the targets are made of where each draw has its own. The probability is of all targets
-together: the draws that are hardest to serve are given up, as many as it allows. Newton's steps on
-the logarithmic barrier solve it, all draws of the best mixture at once; at the end ``barrier /
-distance to the bound`` is the bound's price.
+together: the draws that are hardest to serve are given up, as many as it allows. The baseline need
+not be within the bounds; where no mixture is found that serves enough draws, there is no answer.
+Newton's steps on the logarithmic barrier solve it, all draws of the best mixture at once; at the
+end ``barrier / distance to the bound`` is the bound's price. Losses count in the law's own unit.
 
 References: the barrier method is Boyd and Vandenberghe's (Convex Optimization, chapter 11); giving
 up draws one set after the other is Campi and Garatti's (J. Optim. Theory Appl. 148, 2011).
@@ -74,10 +75,10 @@ def best_mixture_draws(draws: LawDraws, goal: Goal | None = None) -> Tensor:
     """
     programme = Programme.of(draws, goal or Goal(), each=True)
     if programme.room is None:
-        points = programme.solve(programme.inside).points
-        return programme.bounds.nearest(programme.weights(points))
-    points = programme.near_baseline()
-    points = programme.least_excess() if points is None else points.clone()
+        best = programme.solve(programme.inside).points
+        return programme.bounds.nearest(programme.weights(best))
+    near = programme.near_baseline()
+    points = programme.least_excess() if near is None else near.clone()
     served, count = programme.served(points) > 0, len(points)
     if count - int(served.sum()) > _spared(programme):
         raise _none_serves(programme, points)

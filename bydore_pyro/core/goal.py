@@ -12,6 +12,7 @@ from torch import Tensor
 
 __all__ = ["Decision", "Goal"]
 
+
 @dataclass(frozen=True, kw_only=True)
 class Goal:
     """What is asked of a mixture, on Q targets.

@@ -14,7 +14,6 @@ law's own unit (`LawRuns.unit`), so that a decision does not depend on theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -304,10 +303,17 @@ class Programme:
         constraints = self.importance.numel() * self.level.shape[1] // self.counted
         if not self.bounds.free.any():
             return BarrierMinimum(points, GAP / constraints)
-        lower, upper = self.bounds.lower, self.bounds.upper.masked_fill(self.bounds.implied, torch.inf)
-        box = (one[self.bounds.free] for one in (lower, upper))
-        functions = self.value, self.derivatives
-        return barrier_minimum(*functions, points, *box, constraints, first_gap)
+        free = self.bounds.free
+        upper = self.bounds.upper.masked_fill(self.bounds.implied, torch.inf)
+        return barrier_minimum(
+            self.value,
+            self.derivatives,
+            points,
+            self.bounds.lower[free],
+            upper[free],
+            constraints,
+            first_gap,
+        )
 
     def excess(self, points: Tensor) -> Tensor:
         """Returns by how much the target that is hit most has too high a loss, ``(B, S)``."""

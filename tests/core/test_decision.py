@@ -231,8 +231,11 @@ def test_the_price_of_an_equality_is_one_and_a_difference() -> None:
         assert float(price) == pytest.approx(rise, rel=0.02)
         assert (rise > 0) == (more > 0)
         # The same as of the one bound that binds.
-        side = {"at_least" if more > 0 else "at_most": torch.tensor([0, at, 0] if more > 0
-                                                                    else [1, at, 1]).double()}
+        side = {
+            "at_least" if more > 0 else "at_most": torch.tensor(
+                [0, at, 0] if more > 0 else [1, at, 1]
+            ).double()
+        }
         one = best_mixture(DRAWS, Goal(importance=IMPORTANCE, **side))  # type: ignore[arg-type]
         assert float(one.price_at_least[1] - one.price_at_most[1]) == pytest.approx(
             float(price), rel=1e-3

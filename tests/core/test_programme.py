@@ -76,7 +76,9 @@ def test_its_losses_are_the_laws() -> None:
     for kind in ("rows", "fixed", "drawn"):
         given = {"composition": made_of(kind), "effective": effective}
         found = Programme.of(draws, Goal(**given))
-        torch.testing.assert_close(found.unit * found.losses(weights)[0], losses_of(draws, weights, **given)[:, 0])
+        torch.testing.assert_close(
+            found.unit * found.losses(weights)[0], losses_of(draws, weights, **given)[:, 0]
+        )
 
 
 @pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
