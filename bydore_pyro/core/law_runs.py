@@ -65,6 +65,9 @@ class LawRuns:
         if tokens.dim() != 2 or losses.dim() != 2 or len(tokens) != len(losses):
             shapes = f"{tuple(tokens.shape)} and {tuple(losses.shape)}"
             raise ValueError(f"Expected tokens (R, K) and losses (R, T), actual {shapes}")
+        if not (tokens.shape[1] and losses.shape[1]):
+            counts = f"{tokens.shape[1]} domains and {losses.shape[1]} targets"
+            raise ValueError(f"Expected one domain and one target or more, actual {counts}")
         if len(tokens) < 2:
             raise ValueError(f"Expected two readings of runs or more, actual {len(tokens)}")
         if not losses.isfinite().all():

@@ -28,6 +28,8 @@ def changed(table: torch.Tensor, value: float) -> torch.Tensor:
         ({"losses": changed(LOSSES, torch.nan)}, "Expected finite losses, actual 1 NaN"),
         ({"losses": LOSSES[:, 0]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (6,)"),
         ({"losses": LOSSES[1:]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (5, 3)"),
+        ({"losses": LOSSES[:, :0]}, "one domain and one target or more, actual 3 domains and 0"),
+        ({"tokens": TOKENS[:, :0]}, "one domain and one target or more, actual 0 domains and 3"),
         ({"tokens": TOKENS[:0], "losses": LOSSES[:0]}, "two readings of runs or more, actual 0"),
         ({"tokens": TOKENS[:1], "losses": LOSSES[:1]}, "two readings of runs or more, actual 1"),
         ({"tokens": changed(TOKENS, -0.1)}, "Expected finite tokens >= 0, some in every run"),
