@@ -12,6 +12,7 @@ from bydore_pyro.answer.question import Question
 from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 50, 5000  # each is a programme of its own
+ANY = 1e-9  # a probability that asks for nothing
 OF_THE_WORST = 2**13  # losses of all draws; each draw has its own worst target
 
 
@@ -39,7 +40,8 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     that were read on, the answer is what the targets are made of.
 
     Raises:
-        ValueError: When no mixture meets the bounds, or none is as good as the baseline.
+        ValueError: When no mixture meets the bounds, or none is as good as the baseline with the
+            probability that is asked.
     """
     goal = _goal_of(forecast, question)
     law = forecast.law
@@ -49,7 +51,11 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     each, decided = few(law, goal, drawn), (law, goal)
     if goal.objective == "worst":
         decided = few(law, goal, max(FEWEST_DRAWS, OF_THE_WORST // len(forecast.importance)))
-    return Best(best_mixture(*decided), goal, law, best_mixture_draws(*each))
+    decision = best_mixture(*decided)
+    # That enough draws are served is known of all; of some it may not be so.
+    some, of_some = each
+    drawn_best = best_mixture_draws(some, replace(of_some, probability=ANY))
+    return Best(decision, goal, law, drawn_best)
 
 
 def few(law: LawDraws, goal: Goal, count: int) -> tuple[LawDraws, Goal]:

@@ -12,6 +12,7 @@ explain of a target, they do not explain of its loss: away from the runs the lev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,8 +49,8 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A mixture's loss less another's: its mean and 94 % interval, nats per token; and the
-    probability that it is below 0."""
+    """The loss that one run on a mixture will have less that of one run on another: its mean and
+    94 % interval, nats per token; and the probability that it is below 0."""
 
     loss: Number
     low: Number
@@ -132,6 +133,29 @@ class Forecast:
     def losses(self, mixtures: Tensor) -> Tensor:
         """Returns draws of expected losses of mixtures ``(M, K)``, on targets and then domains
         ``(S, M, Q + K)``; last, where there are several targets, on all or the worst of them."""
+        return self._together(*self._apart(mixtures))
+
+    def measured(self, mixtures: Tensor) -> Tensor:
+        """Returns draws of the losses that single runs on M mixtures will have, as `losses`.
+
+        Each run lies off the law by an amount of its own. Its draws come with both signs and, of
+        two runs, both ways round: means are those of `losses`, but for the worst target's. That is
+        the worst of targets with their noise, so its mean is higher. ``(4 S, M, texts)``.
+        """
+        targets, domains = self._apart(mixtures)
+        own = self.law.noise[:, None]  # (S, 1, K)
+        generator = torch.Generator().manual_seed(2)
+        size = (*domains.shape[:2], 1 + domains.shape[2])
+        normal = torch.randn(size, generator=generator).double()
+        shared, single = math.sqrt(TOGETHER), math.sqrt(1 - TOGETHER)
+        off = own * (shared * normal[..., :1] + single * normal[..., 1:])
+        return torch.cat([
+            self._together(targets + one @ self.compositions.mT, domains + one)
+            for one in (off, -off, off.flip(1), -off.flip(1))
+        ])  # fmt: skip
+
+    def _apart(self, mixtures: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
         domains = losses_of(self.law, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         generator = torch.Generator().manual_seed(1)
@@ -140,7 +164,10 @@ class Forecast:
         whole = pad(mixtures, (0, trained.shape[1] - len(self.names)))
         away = (whole[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
         noise = torch.randn(self.levels.shape, generator=generator).double()
-        targets = targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None]
+        return targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None], domains
+
+    def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
+        """Returns losses on all texts ``(S, M, texts)``."""
         found = [targets, domains]
         if len(self.importance) > 1:
             both = targets.amax(-1) if self.worst else targets @ self._shares
@@ -159,19 +186,19 @@ class Forecast:
 
     def expected(self, mixture: Tensor) -> dict[str, Expected]:
         """Returns the losses of one run on a mixture ``(K,)``, by text."""
-        losses = self.losses(mixture[None])[:, 0]
-        low, high = _ends(losses + self._misfit())
-        rows = zip(self.texts, losses.mean(0).tolist(), low, high, strict=True)
+        losses = self.measured(mixture[None])[:, 0]
+        rows = zip(self.texts, losses.mean(0).tolist(), *_ends(losses), strict=True)
         return {text: Expected(loss=m, low=a, high=b) for text, m, a, b in rows}
 
     def difference(self, mixture: Tensor, other: Tensor) -> dict[str, Difference]:
-        """Returns by how much the losses of two runs differ, by text; paired draws."""
-        both = self.losses(torch.stack([mixture, other]))
-        mean = (both[:, 0] - both[:, 1]).mean(0).tolist()
-        apart = both[:, 0] - both[:, 1] + self._misfit()
-        low, high = _ends(apart)
+        """Returns by how much the losses of two runs differ, by text.
+
+        What the law does not know of both is paired. Each run lies off the law by itself.
+        """
+        both = self.measured(torch.stack([mixture, other]))
+        apart = both[:, 0] - both[:, 1]
         better = (apart < 0).double().mean(0).tolist()
-        rows = zip(self.texts, mean, low, high, better, strict=True)
+        rows = zip(self.texts, apart.mean(0).tolist(), *_ends(apart), better, strict=True)
         return {t: Difference(loss=m, low=a, high=b, better=p) for t, m, a, b, p in rows}
 
     def curves(self) -> dict[str, Curve]:
@@ -196,19 +223,6 @@ class Forecast:
             })
             for k, name in enumerate(self.names)
         }  # fmt: skip
-
-    def _misfit(self) -> Tensor:
-        """Draws of how far one run's losses lie from the law ``(S, texts)``."""
-        own, made = self.law.noise, self.compositions  # (S, K), (S, Q, K)
-        if len(self.importance) > 1:
-            made = torch.cat([made, (self._shares @ made)[..., None, :]], -2)
-        sums = (made @ own[..., None]).squeeze(-1).square()
-        squares = (made.square() @ own.square()[..., None]).squeeze(-1)
-        sizes = (TOGETHER * sums + (1 - TOGETHER) * squares).sqrt()
-        count = len(self.importance)
-        sizes = torch.cat([sizes[:, :count], own, sizes[:, count:]], -1)
-        generator = torch.Generator().manual_seed(2)
-        return sizes * torch.randn(sizes.shape, generator=generator).double()
 
 
 def forecast_of(

@@ -158,7 +158,11 @@ def _bounds(best: Best, question: Question) -> tuple[Bound, ...]:
         least, most = question.least_weights, question.most_weights
         for _, place, _, side in gone:
             (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
-        other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
+        try:
+            other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
+        except ValueError:  # of few draws too few may be served, by chance
+            whole = replace(best.goal, at_least=least, at_most=most)
+            other = best_mixture(best.law, whole).weights
         aim = objectives(best.law, best.goal, torch.stack([decision.weights, other]))  # (S, 2)
         rise, outside = aim[:, 0] - aim[:, 1], (1 - LEVEL) / 2
         low, high = torch.quantile(rise, torch.tensor([outside, 1 - outside]).double()).tolist()

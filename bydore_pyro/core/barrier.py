@@ -1,9 +1,9 @@
 """Convex programmes over a box within the simplex, many at once, by a logarithmic barrier.
 
-Each minimises ``f(x)`` with ``lower < x < upper`` and ``sum x = 1``, further unknowns being free.
-At a barrier ``t`` it finds the minimum of ``f(x) - t sum log(x - lower) - t sum log(upper - x)`` by
-Newton's steps, and then at a smaller ``t``. With ``m`` constraints ``f`` is at most ``m t`` above
-its least.
+Each minimises ``f(x)`` with ``lower < x < upper`` and a fixed ``sum x``, further unknowns being
+free. At a barrier ``t`` it finds the minimum of ``f(x) - t sum log(x - lower) - t sum log(upper -
+x)`` by Newton's steps, and then at a smaller ``t``. With ``m`` constraints ``f`` is at most ``m t``
+above its least. ``f`` is expected in a unit in which 1e-6 is little.
 """
 
 from __future__ import annotations
@@ -66,27 +66,36 @@ def barrier_minimum(
     Args:
         value: See `Value`.
         derivatives: See `Derivatives`.
-        start: Points strictly within all constraints ``(B, N)``, float64; the first K unknowns of
-            each sum to 1.
-        lower: Of the first K unknowns ``(K,)``; the others are free.
-        upper: Likewise.
+        start: Points strictly within all constraints ``(B, N)``, float64; the sum of the first K
+            unknowns stays what it is.
+        lower: Of the first K unknowns ``(K,)``, finite; the others are free.
+        upper: Likewise; infinite where there is none.
         constraints: How many f has itself.
         first_gap: How far above its least f may be at the first barrier; small where the start is
             good.
+
+    Raises:
+        ValueError: When a start breaks a constraint, or a derivative is not finite.
     """
-    count = len(lower)
+    count, unbounded = len(lower), upper.isinf()
     simplex = torch.zeros_like(start)
     simplex[:, :count] = 1
-    points, barrier = start, first_gap / (2 * count + constraints)
+    constraints += 2 * count - int(unbounded.sum())
+    points, barrier = start, first_gap / constraints
 
     def barred(points: Tensor) -> Tensor:
         above, below = points[:, :count] - lower, upper - points[:, :count]
+        logs = above.log() + below.masked_fill(unbounded, 1.0).log()
         # What is not within its bounds has no logarithm.
-        found = value(points, barrier) - barrier * (above.log() + below.log()).sum(1)
+        found = value(points, barrier) - barrier * logs.sum(1)
         return torch.where(found.isnan(), torch.inf, found)
 
+    now = barred(start)
+    if not now.isfinite().all():
+        bad = int((~now.isfinite()).nonzero()[0])
+        raise ValueError(f"Expected starts strictly within all constraints, actual {bad} is not")
     while True:
-        last = barrier * (2 * count + constraints) <= GAP
+        last = barrier * constraints <= GAP
         for _ in range(STEPS):
             gradient, curvature = derivatives(points, barrier)
             above, below = points[:, :count] - lower, upper - points[:, :count]
@@ -95,6 +104,9 @@ def barrier_minimum(
             bound[:, :count] = barrier * (above**-2 + below**-2)
             step = newton_step(gradient, curvature, bound, simplex)
             promised = -(gradient * step).sum(1)
+            if not promised.isfinite().all():
+                bad = int((~promised.isfinite()).nonzero()[0])
+                raise ValueError(f"Expected finite derivatives, actual programme {bad} has others")
             if float(promised.max()) <= (EXACT if last else ENOUGH) * barrier:
                 break
             move = step[:, :count]

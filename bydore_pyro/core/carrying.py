@@ -35,7 +35,13 @@ AS_MEASURED = 0.9  # of the law's length, from which on an answer is for that
 
 
 def kept_at(short: float, long: float) -> float:
-    """Returns what is kept of a law at another length, in [0, 1]; both in one unit."""
+    """Returns what is kept of a law at another length, in [0, 1]; both in one unit.
+
+    Raises:
+        ValueError: When a length is not above 0 and finite.
+    """
+    if not (0 < short < math.inf and 0 < long < math.inf):
+        raise ValueError(f"Expected lengths > 0, finite, actual {short} and {long}")
     return max(0.0, 1 - abs(math.log(long / short)) / math.log(FAR))
 
 

@@ -21,6 +21,7 @@ posterior's moments give its exact gradient, without the noise of a sample.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -104,8 +105,8 @@ class HypergradientELBO(ELBO):
             raise ValueError(
                 f"Expected a number kl_weight, before any precision, actual a tensor {shape}"
             )
-        if not kl_weight > 0:
-            raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
+        if not 0 < kl_weight < math.inf:
+            raise ValueError(f"Expected kl_weight > 0, finite, actual {kl_weight}")
         arguments = (signals, linear, kl_weight, *(() if precision is None else (precision, *more)))
         weights, scale = self._get_trace(model, guide, arguments, {})
         one, all_of_them = weights[0].event_shape, weights[0].batch_shape + weights[0].event_shape

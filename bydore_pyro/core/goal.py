@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -10,8 +11,6 @@ import torch
 from torch import Tensor
 
 __all__ = ["Decision", "Goal"]
-
-INSIDE = 1e-6  # bounds that leave no room get so much
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +55,8 @@ class Goal:
             )
         if (self.baseline is None) == (self.objective == "none_worse"):
             raise ValueError("Expected a baseline beside none_worse, and only there")
-        if not self.tolerance > 0:
-            raise ValueError(f"Expected tolerance > 0, actual {self.tolerance}")
+        if not 0 < self.tolerance < math.inf:
+            raise ValueError(f"Expected tolerance > 0, finite, actual {self.tolerance}")
         if not 0 < self.probability < 1:
             raise ValueError(f"Expected a probability in (0, 1), actual {self.probability}")
 
@@ -97,26 +96,15 @@ class Goal:
         return base / sums
 
     def bounds_of(self, domains: int) -> tuple[Tensor, Tensor]:
-        """Returns bounds ``(K,)`` with some room between them.
+        """Returns the lower and the upper bounds ``(K,)`` of weights, the upper at most 1.
 
         Raises:
-            ValueError: When they are not of K domains, or no mixture meets them.
+            ValueError: When they are not of K domains, or not finite.
         """
-        lower, upper = (
-            as_vector(torch.full((domains,), bound) if given is None else given, domains, name)
-            for given, bound, name in (
-                (self.at_least, 0.0, "at_least"),
-                (self.at_most, 1.0, "at_most"),
-            )
-        )
-        if not ((lower >= 0) & (lower <= upper)).all():
-            raise ValueError("Expected 0 <= at_least <= at_most, actual other bounds")
-        if not (float(lower.sum()) <= 1 + INSIDE / 2 and float(upper.sum()) >= 1 - INSIDE / 2):
-            raise ValueError(
-                "Expected at_least to sum to 1 at most and at_most to 1 at least, actual "
-                f"{float(lower.sum()):g} and {float(upper.sum()):g}"
-            )
-        return lower * (1 - INSIDE), upper + INSIDE
+        least = torch.zeros(domains) if self.at_least is None else self.at_least
+        most = torch.ones(domains) if self.at_most is None else self.at_most
+        upper = as_vector(most, domains, "at_most").clamp(max=1)
+        return as_vector(least, domains, "at_least"), upper
 
 
 class Decision(NamedTuple):
@@ -127,8 +115,10 @@ class Decision(NamedTuple):
         losses: Expected, of each target ``(Q,)``, nats per token.
         objective: What was minimised, nats per token.
         price_at_least: By how much the objective rises for a unit of weight more of a lower bound,
-            ``(K,)``, nats per token, >= 0.
-        price_at_most: By how much it falls for a unit more of an upper bound, likewise.
+            ``(K,)``, nats per token, >= 0. Of the two prices of a domain one is 0, also where its
+            bounds are equal: then the other says which way its weight should go.
+        price_at_most: By how much it falls for a unit more of an upper bound, likewise. Of a bound
+            of 0 it is that of the first text: the slope at a weight of 1e-6.
         price_of_targets: ``(Q,)``. ``worst``: how often each target is the worst, over the draws;
             ``none_worse``: the fall of the objective for a nat more of each target's tolerance.
         probability: Share of the draws in which no target is worse than under the baseline by more
@@ -151,8 +141,10 @@ def as_vector(given: Tensor, count: int, name: str) -> Tensor:
         ValueError: When it is not ``(count,)`` or not finite.
     """
     vector = torch.as_tensor(given).double()
-    if vector.shape != (count,) or not vector.isfinite().all():
-        raise ValueError(f"Expected {name} ({count},), finite, actual {tuple(vector.shape)}")
+    if vector.shape != (count,):
+        raise ValueError(f"Expected {name} ({count},), actual {tuple(vector.shape)}")
+    if not vector.isfinite().all():
+        raise ValueError(f"Expected {name} that are finite, actual {vector.tolist()}")
     return vector
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,6 +41,7 @@ MEASURED, NOT_MEASURED, NO_DOMAIN = 0.3, 0.5, 2.0
 COLUMN_SD = 0.5  # of a domain's worth for all targets
 FREE_DOMAINS = 128  # up to so many domains each pair's worth is free
 LEVEL = 0.94  # of the intervals
+FEWEST = math.ceil(2 / (1 - LEVEL) - 1)  # draws whose least and greatest hold so much
 
 
 class LossPrediction(NamedTuple):
@@ -140,7 +142,13 @@ class Law:
         return self.runs.unit**2 * self.fitted.variances[best], self.fitted.degrees[best]
 
     def draws(self, count: int = 1000, seed: int = 0) -> LawDraws:
-        """Returns draws of the posterior."""
+        """Returns draws of the posterior.
+
+        Raises:
+            ValueError: When the count is below 1.
+        """
+        if count < 1:
+            raise ValueError(f"Expected count >= 1, actual {count}")
         generator = torch.Generator().manual_seed(seed)
         fit, unit = self.fitted, self.runs.unit
         shares = fit.log_evidence.softmax(0)
@@ -173,12 +181,16 @@ class Law:
 
         Args:
             tokens: ``(M, K)``, as for `fit_law`.
-            count: Number of draws.
+            count: Number of draws, >= 33: of fewer the least and the greatest hold less than 94 %.
             seed: Of the draws.
 
         Raises:
-            ValueError: When tokens are not as `fit_law` takes them.
+            ValueError: When tokens are not as `fit_law` takes them, or the draws are too few.
         """
+        if count < FEWEST:
+            raise ValueError(
+                f"Expected count >= {FEWEST}, for intervals of {LEVEL:.0%}, actual {count}"
+            )
         tokens = torch.as_tensor(tokens)
         if tokens.dim() != 2:
             raise ValueError(f"Expected tokens (M, K), actual {tuple(tokens.shape)}")
@@ -186,9 +198,12 @@ class Law:
         losses = draws.losses(tokens)
         generator = torch.Generator().manual_seed(seed + 1)
         noise = torch.randn(losses.shape, generator=generator).double() * draws.noise[:, None]
-        measured = (losses + noise).sort(0).values
-        outside = round((1 - LEVEL) / 2 * count)
-        low, high = measured[outside], measured[count - 1 - outside]
+        # Of n draws the r-th lies above one more with a probability of r / (n + 1).
+        outside = (1 - LEVEL) / 2
+        ends = np.quantile(
+            (losses + noise).numpy(), [outside, 1 - outside], axis=0, method="weibull"
+        )
+        low, high = torch.from_numpy(ends)
         return LossPrediction(losses.mean(0), losses, low, high)
 
 

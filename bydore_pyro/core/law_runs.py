@@ -65,13 +65,17 @@ class LawRuns:
         if tokens.dim() != 2 or losses.dim() != 2 or len(tokens) != len(losses):
             shapes = f"{tuple(tokens.shape)} and {tuple(losses.shape)}"
             raise ValueError(f"Expected tokens (R, K) and losses (R, T), actual {shapes}")
+        if not (tokens.shape[1] and losses.shape[1]):
+            counts = f"{tokens.shape[1]} domains and {losses.shape[1]} targets"
+            raise ValueError(f"Expected one domain and one target or more, actual {counts}")
         if len(tokens) < 2:
             raise ValueError(f"Expected two readings of runs or more, actual {len(tokens)}")
         if not losses.isfinite().all():
             bad = int((~losses.isfinite()).sum())
             raise ValueError(f"Expected finite losses, actual {bad} NaN or infinite")
         _check_tokens(tokens)
-        deviation = losses.std(0, unbiased=False)
+        largest = losses.abs().amax().clamp(min=torch.finfo(losses.dtype).tiny)
+        deviation = largest * (losses / largest).std(0, unbiased=False)  # squares may not overflow
         constant = deviation <= 1e-9 * losses.abs().amax(0)
         if constant.any():
             bad = int(constant.nonzero()[0])
@@ -122,14 +126,16 @@ def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) 
     """Returns 1 at each target's own domain, else 0, ``(T, K)``.
 
     Raises:
-        ValueError: When there is not one domain, or -1, for each target.
+        ValueError: When there is not one domain, or -1, for each target, as an integer.
     """
     if own is None:
         own = torch.arange(targets) if targets == domains else torch.full((targets,), -1)
     own = torch.as_tensor(own)
-    if own.shape != (targets,) or not ((own >= -1) & (own < domains)).all():
+    known = (own.unsqueeze(-1) == torch.arange(-1, domains)).any(-1)  # no fraction, nor a NaN
+    if own.dtype == torch.bool or own.shape != (targets,) or not known.all():
         raise ValueError(
-            f"Expected {targets} own domains in [-1, {domains - 1}], actual {own.tolist()}"
+            f"Expected {targets} own domains, integers in [-1, {domains - 1}], "
+            f"actual {own.tolist()}"
         )
     return (own[:, None] == torch.arange(domains)).double()
 

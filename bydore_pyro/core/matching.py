@@ -242,16 +242,21 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
     are squared. `importance` says what each round counts for, > 0; the same when None.
 
     Raises:
-        ValueError: When there is no round, or the domains' gradients are 0 or not finite.
+        ValueError: When there is no round, the gradients are not finite or the domains' are 0, or
+            an importance is not above 0 and finite.
     """
     if not rounds:
         raise ValueError("Expected at least one round, actual none")
     shares = _shares(rounds)
     if importance is not None:
+        if not all(0 < much < math.inf for much in importance):
+            raise ValueError(f"Expected importance > 0, finite, actual {list(importance)}")
         shares = [share * much for share, much in zip(shares, importance, strict=True)]
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
     target = float(sum(a * r.target for a, r in zip(shares, rounds, strict=True)))
+    if not (cross.isfinite().all() and gram.isfinite().all() and math.isfinite(target)):
+        raise ValueError("Expected gradients that are finite, actual products with NaN or infinity")
 
     def matched(solved: Callable[[Tensor, Tensor], Tensor]) -> Matching:
         at = solved(gram, cross)

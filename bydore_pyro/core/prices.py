@@ -5,6 +5,7 @@ All losses are expectations over draws of the law, in nats per token.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -40,8 +41,8 @@ def freedom(draws: LawDraws, goal: Goal, weights: Tensor, rise: float = 0.01) ->
             not above 0.
     """
     domains = draws.runs.own.shape[1]
-    if not rise > 0:
-        raise ValueError(f"Expected rise > 0, actual {rise}")
+    if not 0 < rise < math.inf:
+        raise ValueError(f"Expected rise > 0, finite, actual {rise}")
     answer = as_vector(weights, domains, "weights")
     if not (float(answer.min()) >= 0 and abs(float(answer.sum()) - 1) < 1e-4):
         raise ValueError(f"Expected weights >= 0 of sum 1, actual sum {float(answer.sum()):g}")

@@ -61,6 +61,41 @@ def test_bounds_hold_and_have_their_price() -> None:
     assert float(price) == pytest.approx((0.8 - 0.5) - (0.6 - 0.5), abs=1e-3)
 
 
+def test_an_upper_bound_that_is_infinite_is_none() -> None:
+    """And the sum of the start is kept, whatever it is."""
+    matrix, centre = torch.eye(3).double()[None], torch.tensor([[0.5, 0.3, -0.9]]).double()
+    upper = torch.tensor([torch.inf, 0.2, torch.inf]).double()
+
+    def value(points: Tensor, barrier: float) -> Tensor:
+        return (points - centre).square().sum(1) / 2
+
+    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Curvature]:
+        return points - centre, curvature(matrix)
+
+    start = torch.tensor([[0.3, 0.1, 0.4]]).double()
+    found = barrier_minimum(value, derivatives, start, NO_BOUNDS[0], upper, 0).points
+    expected = torch.tensor([[0.6, 0.2, 0.0]]).double()
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("broken", [torch.inf, torch.nan])
+def test_an_infinite_value_is_never_accepted(broken: float) -> None:
+    """Neither where a start breaks a constraint, nor where derivatives are not finite."""
+    start = torch.tensor([[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]).double()
+    values = torch.tensor([1.0, broken]).double()
+
+    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Curvature]:
+        return values[:, None].repeat(1, 3), curvature(torch.eye(3).double()[None])
+
+    with pytest.raises(ValueError, match="starts strictly within all constraints, actual 1 is not"):
+        barrier_minimum(lambda points, barrier: values, derivatives, start, *NO_BOUNDS, 0)
+    with pytest.raises(ValueError, match="Expected finite derivatives, actual programme 1"):
+        barrier_minimum(lambda points, barrier: points[:, 0], derivatives, start, *NO_BOUNDS, 0)
+    outside = start - torch.tensor([0.3, 0, 0]).double()
+    with pytest.raises(ValueError, match="starts strictly within all constraints, actual 0 is not"):
+        barrier_minimum(lambda points, barrier: points[:, 0], derivatives, outside, *NO_BOUNDS, 0)
+
+
 def test_a_general_quadratic_against_scipy() -> None:
     rng = np.random.default_rng(0)
     root = rng.standard_normal((6, 6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from planted_laws import planted
 from scipy.optimize import minimize
 from torch import Tensor
 
+from bydore_pyro.core.bounds import Bounds
 from bydore_pyro.core.decision import best_mixture, best_mixture_draws
 from bydore_pyro.core.goal import Decision, Goal
 from bydore_pyro.core.laplace import fit_law
@@ -92,20 +94,55 @@ def test_none_is_worse_in_as_many_draws_as_asked(tolerance: float) -> None:
 
 
 def test_a_baseline_outside_the_bounds() -> None:
-    """Where a mixture within them is good enough it is found, else its excess is told."""
-    at_most = torch.tensor([1, 0.45, 1])
-    goal = Goal(objective="none_worse", baseline=BASELINE, tolerance=0.3, at_most=at_most)
-    found = best_mixture(DRAWS, goal)
-    assert found.probability >= 0.9
-    assert float(found.weights[1]) <= 0.45 + 1e-6
+    """A mixture that serves enough draws is found, and the best of these; else it is refused."""
+    for tolerance, at_most in ((0.3, 0.45), (0.05, 0.46), (0.06, 0.42)):
+        goal = Goal(
+            objective="none_worse", baseline=BASELINE, tolerance=tolerance,
+            at_most=torch.tensor([1, at_most, 1]).double(),
+        )  # fmt: skip
+        found = best_mixture(DRAWS, goal)
+        apart = LOSSES - DRAWS.losses(BASELINE[None])
+        served = (apart.amax(2) <= tolerance).double().mean(0) * (GRID[:, 1] <= at_most)
+        assert served.max() >= 0.9
+        assert found.objective <= float(LOSSES.mean(0).mean(1)[served >= 0.9].min()) + 2e-3
+        own = (loss_differences(DRAWS, found.weights, BASELINE).amax(1) <= tolerance).double()
+        assert found.probability == pytest.approx(float(own.mean()))
+        assert found.probability >= 0.9
+        assert float(found.weights[1]) <= at_most
     narrow = Goal(
         objective="none_worse", baseline=BASELINE, at_most=torch.tensor([1, 0.05, 1]),
     )  # fmt: skip
-    with pytest.raises(ValueError, match="no target need be worse than under the baseline") as told:
-        best_mixture(DRAWS, narrow)
-    assert "\n" not in str(told.value)
-    with pytest.raises(ValueError, match="actual least excess"):
-        best_mixture_draws(DRAWS, narrow)
+    for decide in (best_mixture, best_mixture_draws):
+        with pytest.raises(ValueError, match="than under the baseline by more than the") as found_:
+            decide(DRAWS, narrow)
+        assert "with a probability of 0.9, actual 0 at best, least excess 0." in str(found_.value)
+        assert "\n" not in str(found_.value)
+
+
+def test_some_draws_that_no_mixture_serves() -> None:
+    """As many as the probability allows: in these the target that is hit most is hit least."""
+    at_most = torch.tensor([1, 0.45, 1]).double()
+    allowed = GRID[:, 1] <= 0.45
+    excess = (LOSSES - DRAWS.losses(BASELINE[None])).amax(2)[:, allowed].amin(1)  # least (S,)
+    ordered = excess.sort(descending=True).values
+    hard = int((ordered[1:5] - ordered[2:6]).argmax()) + 2  # of sixty so many cannot be served
+    tolerance = float(ordered[hard - 1 : hard + 1].mean())
+    goal = Goal(
+        objective="none_worse", baseline=BASELINE, tolerance=tolerance, at_most=at_most,
+        probability=0.9,
+    )  # fmt: skip
+    found = best_mixture_draws(DRAWS, goal)
+    assert found.shape == (60, 3)
+    assert (found[:, 1] <= 0.45).all()
+    own = losses_of(DRAWS, found) - DRAWS.losses(BASELINE[None])  # (S, M, T)
+    own = own.diagonal(dim1=0, dim2=1).T.amax(1)  # of each draw its own mixture
+    assert int((own > tolerance).sum()) == hard
+    lost = excess > tolerance
+    torch.testing.assert_close(own > tolerance, lost)
+    assert (own[lost] <= excess[lost] + 1e-4).all()
+    surer = dataclasses.replace(goal, probability=1 - (hard - 0.5) / 60)
+    with pytest.raises(ValueError, match=f"actual {1 - hard / 60:.3g} at best, least excess"):
+        best_mixture_draws(DRAWS, surer)
 
 
 def test_bounds_are_kept_and_their_prices_are_differences() -> None:
@@ -130,10 +167,142 @@ def test_bounds_are_kept_and_their_prices_are_differences() -> None:
     assert float(free.price_at_least.max()) < 1e-3, "what does not bind costs nothing"
 
 
-def test_bounds_that_leave_one_mixture() -> None:
-    goal = Goal(at_least=BASELINE, at_most=BASELINE)
-    found = best_mixture(DRAWS, goal).weights
-    torch.testing.assert_close(found, BASELINE, atol=1e-5, rtol=0)
+BOUNDS = {  # at_least, at_most
+    "forbidden": ((0, 0, 0), (0, 1, 1)),
+    "nearly forbidden": ((0, 0, 0), (1e-7, 1, 1)),
+    "next to forbidden": ((0, 0, 0), (1e-10, 1, 1)),
+    "two forbidden": ((0, 0, 0), (0, 1, 0)),
+    "equal": ((0.3, 0, 0), (0.3, 1, 1)),
+    "one free": ((0.3, 0.1, 0), (0.3, 0.1, 1)),
+    "all fixed": ((0.3, 0.1, 0.6), (0.3, 0.1, 0.6)),
+    "lower of sum 1": ((0.2, 0.3, 0.5), (1, 1, 1)),
+    "upper of sum 1": ((0, 0, 0), (0.1, 0.2, 0.7)),
+    "narrow": ((0.2, 0.3, 0), (0.2 + 1e-8, 0.3 + 1e-6, 1)),
+    "at least all": ((1, 0, 0), (1, 1, 1)),
+    "tight": ((0.6, 0.1, 0.1), (0.7, 0.2, 0.2)),
+}
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+@pytest.mark.parametrize("name", [*BOUNDS])
+def test_every_bound_holds_exactly(name: str, objective: Any) -> None:
+    """And the mixture is the best of those within, with one price for each domain."""
+    lower, upper = (torch.tensor(one, dtype=torch.double) for one in BOUNDS[name])
+    keep = objective == "none_worse"
+    goal = Goal(
+        objective=objective, at_least=lower, at_most=upper, tolerance=3.0,
+        baseline=BASELINE if keep else None, importance=IMPORTANCE,
+    )  # fmt: skip
+    found, each = best_mixture(DRAWS, goal), best_mixture_draws(DRAWS, goal)
+    for weights in (found.weights, *each):
+        assert (weights >= lower).all()
+        assert (weights <= upper).all()
+        assert float(weights.sum()) == pytest.approx(1, abs=1e-12)
+    assert (found.weights[upper == 0] == 0).all()
+    assert torch.minimum(found.price_at_least, found.price_at_most).abs().max() == 0
+    assert found.price_at_least.isfinite().all()
+    assert found.price_at_most.isfinite().all()
+    bounds = Bounds.of(lower, upper)
+    within = expected_objective(bounds.nearest(GRID), objective)
+    assert found.objective <= float(within.min()) + 1e-6
+
+
+def expected_objective(mixtures: Tensor, objective: str) -> Tensor:
+    losses = DRAWS.losses(mixtures)
+    worst = objective == "worst"
+    return (losses.amax(2) if worst else losses @ IMPORTANCE.double()).mean(0)
+
+
+def test_the_price_of_an_equality_is_one_and_a_difference() -> None:
+    """It says which way the weight should go, and what a little more of it is worth."""
+    free = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
+    for more in (-0.15, 0.15):  # in place of the free weight
+        at = float(free[1]) + more
+
+        def fixed(weight: float) -> Decision:
+            lower, upper = torch.tensor([0, weight, 0]), torch.tensor([1, weight, 1])
+            return best_mixture(DRAWS, Goal(
+                importance=IMPORTANCE, at_least=lower.double(), at_most=upper.double()
+            ))  # fmt: skip
+
+        found = fixed(at)
+        rise = (fixed(at + 1e-3).objective - fixed(at - 1e-3).objective) / 2e-3
+        price = found.price_at_least[1] - found.price_at_most[1]
+        assert float(price) == pytest.approx(rise, rel=0.02)
+        assert (rise > 0) == (more > 0)
+        # The same as of the one bound that binds.
+        side = {
+            "at_least" if more > 0 else "at_most": torch.tensor(
+                [0, at, 0] if more > 0 else [1, at, 1]
+            ).double()
+        }
+        one = best_mixture(DRAWS, Goal(importance=IMPORTANCE, **side))  # type: ignore[arg-type]
+        assert float(one.price_at_least[1] - one.price_at_most[1]) == pytest.approx(
+            float(price), rel=1e-3
+        )
+        assert min(float(one.price_at_least[1]), float(one.price_at_most[1])) == 0
+
+
+def test_a_corner_has_the_whole_price() -> None:
+    """That one weight is 1 since the others are 0 is no bound of its own."""
+    draws = fit_law(*planted(2, 4, noise=0.05)).draws(40)
+    goal = Goal(importance=torch.tensor([1.0, 0.0]), at_least=torch.tensor([0.7, 0.1]).double())
+    found = best_mixture(draws, goal)
+    at, step = found.weights, torch.tensor([-1e-4, 1e-4]).double()
+    losses = draws.losses(torch.stack([at - step, at + step])).mean(0)[:, 0]
+    assert at.tolist() == pytest.approx([0.9, 0.1], abs=1e-5)
+    slope = float(losses[1] - losses[0]) / 2e-4
+    assert float(found.price_at_least[1]) == pytest.approx(slope, rel=1e-3)
+    assert float(found.price_at_most.max()) < 1e-3
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e6, 1e25])
+def test_a_decision_does_not_depend_on_the_unit_of_the_losses(objective: Any, unit: float) -> None:
+    tokens, losses, cross = planted(3, 5, noise=0.05)
+
+    def decided(scale: float) -> tuple[Decision, Tensor]:
+        draws = fit_law(tokens, scale * losses.double(), cross).draws(60)
+        goal = Goal(
+            objective=objective, importance=IMPORTANCE, tolerance=0.05 * scale,
+            baseline=BASELINE if objective == "none_worse" else None, probability=0.8,
+            at_most=torch.tensor([1, 0.46, 0.3]), levels=scale * torch.tensor([0, 0.1, 0]).double(),
+        )  # fmt: skip
+        return best_mixture(draws, goal), best_mixture_draws(draws, goal)
+
+    (plain, each), (other, other_each) = decided(1.0), decided(unit)
+    torch.testing.assert_close(other.weights, plain.weights, atol=1e-6, rtol=0)
+    torch.testing.assert_close(other_each, each, atol=1e-6, rtol=0)
+    assert other.objective / unit == pytest.approx(plain.objective, rel=1e-9)
+    assert other.probability == plain.probability
+    for name in ("losses", "price_at_least", "price_at_most"):
+        value = getattr(other, name) / unit
+        torch.testing.assert_close(value, getattr(plain, name), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(other.price_of_targets, plain.price_of_targets, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+def test_a_decision_does_not_depend_on_the_order_of_the_domains(objective: Any) -> None:
+    order, rows = torch.tensor([2, 0, 1]), slice(None)
+    names = ("level", "slope", "power", "openness", "noise")
+    runs = dataclasses.replace(
+        DRAWS.runs, own=DRAWS.runs.own[order][:, order], centre=DRAWS.runs.centre[order]
+    )  # fmt: skip
+    other = dataclasses.replace(
+        DRAWS, runs=runs, transfer=DRAWS.transfer[..., order, :][..., order],
+        **{name: getattr(DRAWS, name)[:, order] for name in names},
+    )  # fmt: skip
+    at_most = torch.tensor([1, 0.46, 0.3]).double()
+
+    def goal(some: Any) -> Goal:
+        return Goal(
+            objective=objective, importance=IMPORTANCE[some], at_most=at_most[some],
+            baseline=BASELINE[some] if objective == "none_worse" else None, tolerance=0.1,
+        )  # fmt: skip
+
+    plain, moved = best_mixture(DRAWS, goal(rows)), best_mixture(other, goal(order))
+    torch.testing.assert_close(moved.weights, plain.weights[order], atol=1e-6, rtol=0)
+    assert moved.objective == pytest.approx(plain.objective, abs=1e-9)
 
 
 COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]]).double()

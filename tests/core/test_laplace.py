@@ -92,6 +92,25 @@ def test_a_target_that_is_no_domain_learns_from_which_it_does() -> None:
     assert set(worth.argsort(descending=True)[:2].tolist()) == {0, 2}
 
 
+def test_an_interval_holds_as_much_of_what_it_was_made_of_as_it_says() -> None:
+    """Of few draws the least and the greatest hold too little: 33 are needed for 94 %."""
+    law, new = fit_law(*planted(3, 4)), unseen(3, 2)
+    many = law.predict(new, 4000, seed=1)
+    generator = torch.Generator().manual_seed(9)
+    draws = law.draws(4000, seed=1)
+    noise = torch.randn(many.draws.shape, generator=generator).double() * draws.noise[:, None]
+    measured, held = many.draws + noise, []
+    for seed in range(60):
+        few = law.predict(new, 33, seed=100 + seed)
+        held.append(float(((few.low <= measured) & (measured <= few.high)).double().mean()))
+    assert np.mean(held) == pytest.approx(0.94, abs=0.01)
+    for count in (16, 32, 1, 0):
+        with pytest.raises(ValueError, match=f"count >= 33, for intervals of 94%, actual {count}"):
+            law.predict(new, count)
+    with pytest.raises(ValueError, match="Expected count >= 1, actual 0"):
+        law.draws(0)
+
+
 @pytest.mark.parametrize("free", [True, False])
 def test_derivatives_are_those_of_the_losses(free: bool) -> None:
     tokens, losses, cross = planted(3, 4)

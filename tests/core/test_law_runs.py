@@ -28,6 +28,8 @@ def changed(table: torch.Tensor, value: float) -> torch.Tensor:
         ({"losses": changed(LOSSES, torch.nan)}, "Expected finite losses, actual 1 NaN"),
         ({"losses": LOSSES[:, 0]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (6,)"),
         ({"losses": LOSSES[1:]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (5, 3)"),
+        ({"losses": LOSSES[:, :0]}, "one domain and one target or more, actual 3 domains and 0"),
+        ({"tokens": TOKENS[:, :0]}, "one domain and one target or more, actual 0 domains and 3"),
         ({"tokens": TOKENS[:0], "losses": LOSSES[:0]}, "two readings of runs or more, actual 0"),
         ({"tokens": TOKENS[:1], "losses": LOSSES[:1]}, "two readings of runs or more, actual 1"),
         ({"tokens": changed(TOKENS, -0.1)}, "Expected finite tokens >= 0, some in every run"),
@@ -38,8 +40,12 @@ def changed(table: torch.Tensor, value: float) -> torch.Tensor:
         ({"transfer": changed(CROSS, 0.0)}, "Expected c_tt > 0, actual 0 at target 1"),
         ({"losses": torch.cat([LOSSES[:, :2], torch.full((6, 1), 2.5)], 1)},
          "Expected losses that vary over the runs, actual target 2: all 2.5"),
-        ({"own": [0, 1]}, "Expected 3 own domains in [-1, 2], actual [0, 1]"),
-        ({"own": [0, 1, 3]}, "Expected 3 own domains in [-1, 2], actual [0, 1, 3]"),
+        ({"own": [0, 1]}, "Expected 3 own domains, integers in [-1, 2], actual [0, 1]"),
+        ({"own": [0, 1, 3]}, "3 own domains, integers in [-1, 2], actual [0, 1, 3]"),
+        ({"own": [0.5, 0.3, 0.2]}, "3 own domains, integers in [-1, 2], actual [0.5, 0.3"),
+        ({"own": [0, 1, torch.nan]}, "3 own domains, integers in [-1, 2], actual [0.0, 1.0, nan]"),
+        ({"own": [True, False, True]}, "3 own domains, integers in [-1, 2], actual [True, "),
+        ({"own": torch.eye(3)}, "3 own domains, integers in [-1, 2], actual [[1.0, "),
         ({"rho": 0.0}, "Expected rho in (0, 1], actual 0.0"),
         ({"rho": 1.1}, "Expected rho in (0, 1], actual 1.1"),
     ],
@@ -92,12 +98,20 @@ def test_as_many_targets_as_domains_are_these() -> None:
     assert LawRuns.of(TOKENS, LOSSES[:, :2]).own.tolist() == [[0] * 3] * 2
 
 
-def test_units_cancel() -> None:
-    """Tokens in any unit, losses in any unit and from any zero."""
+@pytest.mark.parametrize("own", [torch.tensor([2.0, -1.0, 0.0]), np.array([2, -1, 0]), [2, -1, 0]])
+def test_own_domains_are_whole_numbers_of_any_type(own: Any) -> None:
+    runs = LawRuns.of(TOKENS, LOSSES, own=own)
+    assert runs.own.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-9, 2.0, 1e6, 1e25, 1e200])
+def test_units_cancel(unit: float) -> None:
+    """Tokens in any unit, losses in any unit and, as far as digits reach, from any zero."""
     plain = fit_law(TOKENS, LOSSES, CROSS)
-    other = fit_law(1e9 * TOKENS, 1 + 2 * LOSSES, 5 * CROSS)
+    other = fit_law(1e9 * TOKENS, unit * (1 + LOSSES), 5 * CROSS)
     assert (plain.length, other.length) == pytest.approx((1, 1e9))
     expected, found = plain.predict(TOKENS), other.predict(1e9 * TOKENS)
-    torch.testing.assert_close(found.mean, 1 + 2 * expected.mean)
-    torch.testing.assert_close(found.high, 1 + 2 * expected.high)
+    for name in ("mean", "low", "high", "draws"):
+        value = getattr(found, name) / unit
+        torch.testing.assert_close(value, 1 + getattr(expected, name), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(other.runs.amounts_of(1e9 * TOKENS), other.runs.amounts)

@@ -50,9 +50,9 @@ def test_gradient_and_hessian_are_those_of_the_value(
         objective=objective, baseline=baseline, tolerance=1.0, importance=importance,
         composition=made, effective=effective if each else None, levels=levels,
     )  # fmt: skip
-    programme = Programme(some_draws(free), goal, each)
+    programme = Programme.of(some_draws(free), goal, each)
     if objective == "none_worse":
-        programme.keep(programme.interior()[None], 0 if each else 1)
+        programme = programme.without_hardest(programme.inside, 0 if each else 1)
     batch = len(programme.level)
     assert batch == (4 if each else 1)
     points = torch.tensor([0.2, 0.5, 0.3]).double().expand(batch, -1)
@@ -75,8 +75,10 @@ def test_its_losses_are_the_laws() -> None:
     weights = torch.tensor([[0.2, 0.5, 0.3]]).double()
     for kind in ("rows", "fixed", "drawn"):
         given = {"composition": made_of(kind), "effective": effective}
-        found = Programme(draws, Goal(**given)).losses(weights)
-        torch.testing.assert_close(found[0], losses_of(draws, weights, **given)[:, 0])
+        found = Programme.of(draws, Goal(**given))
+        torch.testing.assert_close(
+            found.unit * found.losses(weights)[0], losses_of(draws, weights, **given)[:, 0]
+        )
 
 
 @pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
@@ -89,7 +91,7 @@ def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) ->
     given: dict[str, Any] = {"objective": objective, "baseline": baseline, "tolerance": 1.0}
     found = []
     for made in (None, eye, eye.expand(4, -1, -1)):
-        own = Programme(draws, Goal(composition=made, **given)).derivatives(points, 0.1)
+        own = Programme.of(draws, Goal(composition=made, **given)).derivatives(points, 0.1)
         found.append((own[0], own[1].product(eye.double()[None])))
     for other in found[1:]:
         torch.testing.assert_close(other, found[0])
