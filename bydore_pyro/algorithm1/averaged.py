@@ -51,7 +51,7 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
             data_sha256=question.data_sha256,
         )
     mixture = dataclasses.replace(mixture, notes=question.notes)
-    mixture = mixture if question.most is None else mixture.capped(question.most)
+    mixture = mixture_within(mixture, question, free=True)
     return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
 
 

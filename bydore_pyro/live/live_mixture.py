@@ -38,7 +38,7 @@ from bydore_pyro.core import (
 )
 from bydore_pyro.data import Domains, check_needed
 from bydore_pyro.measure import measure, read_target
-from bydore_pyro.mixture import within_caps
+from bydore_pyro.mixture import within_bounds
 from bydore_pyro.proxy import (
     Cost,
     GradientSketch,
@@ -221,7 +221,8 @@ class LiveMixture:
             drawn = draw_posterior(found, seed=self._seed)
             w, new = drawn.weights, central_weights(drawn.weights)
             if most is not None:
-                new = torch.from_numpy(within_caps(new.numpy()[None], most)[0])
+                none = np.zeros(len(most))
+                new = torch.from_numpy(within_bounds(new.numpy()[None], none, most)[0])
             present = torch.tensor(self.present)
             gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
             better = float(gained.double().mean())
@@ -319,11 +320,12 @@ def _require_whole(name: str, value: object, least: int) -> None:
 
 
 def _caps(most: np.ndarray, num_domains: int) -> np.ndarray:
-    """Checks the largest weights that are allowed ``(K,)``; infinity allows any."""
+    """Checks the largest weights that are allowed ``(K,)``; infinity allows any. Where they leave
+    no whole mixture, their proportions decide."""
     caps = np.asarray(most, np.float64)
     if caps.shape != (num_domains,) or not (caps >= 0).all() or not caps.sum() > 0:
         raise ValueError(
             f"Expected the largest weights of {num_domains} domains, >= 0 and not all 0, actual "
             f"{most}"
         )
-    return caps
+    return np.minimum(caps / min(1.0, float(caps.sum())), 1.0)

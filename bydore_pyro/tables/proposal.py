@@ -18,7 +18,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_caps
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_bounds
 from bydore_pyro.tables.record import Distance, Gain
 from bydore_pyro.tables.regression import REACH, Regression
 from bydore_pyro.utils import require
@@ -69,7 +69,7 @@ class TrustRegion:
         """Caps the mixtures ``(S, K)`` at 1.25 times the runs' shares, and moves those that lie
         outside straight towards their nearest runs."""
         if (self.most < 1).any():
-            mixtures = within_caps(mixtures, self.most)
+            mixtures = within_bounds(mixtures, np.zeros(len(self.most)), self.most)
         places, distances = self.nearest(mixtures)
         outside = distances > self.reach
         moved, step = mixtures.copy(), self.reach / np.maximum(distances, 1e-300)
@@ -169,7 +169,7 @@ def _allowed(
 ) -> np.ndarray:
     """Returns mixtures ``(S, K)`` brought into the caps and the region, some of them left out."""
     if caps is not None:
-        mixtures = within_caps(mixtures, caps)
+        mixtures = within_bounds(mixtures, np.zeros(len(caps)), caps)
     moved = mixtures if region is None else region.moved_in(mixtures)
     if caps is None:
         return moved
@@ -224,6 +224,8 @@ def proposed(
         losses = losses + kl * relative_entropy(np.stack(candidates), prior)
     shares = candidates[int(losses.argmin())]
     shares = shares / shares.sum()
+    if caps is not None:
+        shares = within_bounds(shares[None], np.zeros(len(caps)), caps)[0]
     found = dataclasses.replace(mixture, weights=tuple(shares.tolist()), prior=mixture.weights)
     if caps is not None:
         free = simulated_optimum(model, prior, region, draws=draws, kl=kl, posterior=False).weights

@@ -118,12 +118,14 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                     f"'{name}', which has weight, found {tokens} tokens (--sequence_length)"
                 )
         self.names = tuple(names)
-        self._streams = []
+        self._streams, self._tokens = [], list[int]()
         for name in names:
             count, order = len(store.train[name]) // sequence_length, [seed, STREAM]
             _, part = kept_aside(count, measured, seed, name)
             stream = SequenceStream(store, "train", name, sequence_length, order, part)
             self._streams.append(stream)
+            measuring = (count - stream.count) * sequence_length
+            self._tokens.append(len(store.train[name]) - measuring)
         reopen = store.reopen or partial(open_store, store.folder, verify=False)
         self._given = (reopen, self.names, sequence_length, seed, measured)
 
@@ -136,6 +138,12 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         domain, place = key
         tokens = torch.from_numpy(self._streams[domain].read(place, 1)[0].astype(np.int64))
         return {"input_ids": tokens, "labels": tokens}
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """Length of each domain's text, without what is kept for measuring. It does not depend on
+        that of sequences: what fills no whole one counts."""
+        return dict(zip(self.names, self._tokens, strict=True))
 
     def epochs(self, sequences: Mapping[str, float]) -> dict[str, float]:
         """Returns how many times so many sequences of each domain read its text."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Literal
 
 
 class DataError(ValueError):
@@ -50,6 +51,24 @@ def listed(names: Iterable[str], most: int = 24) -> str:
     known = list(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + more
+
+
+def distinct(
+    expected: float, found: float, digits: int = 3, kind: Literal["g", "f"] = "g"
+) -> tuple[str, str]:
+    """Writes two different numbers for a message, with so many digits that they look different.
+
+    Args:
+        expected: The one.
+        found: The other.
+        digits: How many to begin with, as `kind` counts them.
+        kind: Python's format, significant digits or decimals.
+    """
+    for more in range(digits, 20):
+        shown = f"{expected:.{more}{kind}}", f"{found:.{more}{kind}}"
+        if shown[0] != shown[1]:
+            break
+    return shown
 
 
 @contextmanager
