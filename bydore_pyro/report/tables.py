@@ -11,7 +11,7 @@ from typing import Any
 from bydore_pyro.answer import ANSWER, Outlook
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
-from bydore_pyro.report.outlook import price_columns
+from bydore_pyro.report.outlook import WITHIN, price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS, verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
@@ -58,11 +58,29 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns["than the prior"] = [
             "" if k is None else words.get(decided[names[k]], "undecided") for k in places
         ]
+    caption = f"All {len(names)} domains" if whole else ""
+    if not whole and WITHIN in columns and mixture.hdi is not None:
+        caption = _intervals_words(record, percent(mixture.hdi_probability))
     return Table(
         header=tuple(columns),
         rows=list(zip(*columns.values(), strict=True)),
-        caption=f"All {len(names)} domains" if whole else "",
+        caption=caption,
         folded=whole,
+    )
+
+
+def _intervals_words(record: RunRecord, probability: str) -> str:
+    """Returns in words what the two intervals of a weight are of."""
+    best = {
+        "law": "under the law of losses, which is not known exactly",
+        "trials": "by the trial runs, which do not decide it exactly",
+    }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
+    mixture = record.mixture
+    free = " without caps" if mixture is not None and mixture.free_weights is not None else ""
+    return (
+        f"{probability} interval: where the best weight{free} probably lies {best}. "
+        f"{WITHIN[0].upper()}{WITHIN[1:]}: how far this weight may move from the answer, the "
+        "others in proportion, until the expected loss is 0.01 nats per token higher"
     )
 
 
@@ -71,7 +89,7 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
 
 
 def targets_table(record: RunRecord) -> Table:
-    """Returns what each of several targets is made of, and how much of it no mixture explains."""
+    """Returns what each target is made of, and how much of it no mixture explains."""
     rows = []
     for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
@@ -79,8 +97,10 @@ def targets_table(record: RunRecord) -> Table:
         rows.append((name, percent(one.importance), percent(one.unexplained), made))
     return Table(
         header=("target", "importance", "unexplained", "made most of"),
-        rows=rows if len(rows) > 1 else (),
-        caption="What the targets are made of, each by itself",
+        rows=rows,
+        caption="What the targets are made of, each by itself"
+        if len(rows) > 1
+        else "What the target is made of",
     )
 
 

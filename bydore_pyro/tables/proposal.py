@@ -305,6 +305,21 @@ def _predicted(
     return dict(zip(("weights", "prior", "uniform"), zip(means, spreads, strict=True), strict=True))
 
 
+def _unsure(gain: Gain) -> str:
+    """Returns in words that an improvement is not sure, and why."""
+    if gain.probability is not None and gain.probability >= SURE:
+        return (
+            f"The regression predicts a loss {gain.mean:.4f} lower than the prior's, and lower with"
+            f" probability {gain.probability:.0%}. But its predictions are not sure, and so the "
+            "improvement is not."
+        )
+    probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
+    return (
+        f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; the "
+        f"probability that it is better is {probability}."
+    )
+
+
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
     notes, domains = [], len(mixture.names)
     if runs < domains:
@@ -315,11 +330,7 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
     if gain.mean is not None and gain.mean <= 0:
         notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
     elif gain.sure is False:
-        probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
-        notes.append(
-            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; "
-            f"the probability that it is better is {probability}."
-        )
+        notes.append(_unsure(gain))
     if distance.far or distance.held:
         notes.append(distance.words)
     return notes

@@ -73,7 +73,7 @@ def plan_training(
     _check_mixture(stages, store, other_tokenizer=config.other_tokenizer)
     names, measured = (stages.names, 0) if live is None else (live.names, live.measured)
     dataset = MixtureDataset(store, names, config.sequence_length, config.seed, measured)
-    _check_epochs(dataset, stages, config)
+    _check_epochs(dataset, stages, config, store)
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
     belongs, found = belonging(named, store, stages, config), None
     if live is not None:
@@ -140,7 +140,9 @@ def _check_mixture(stages: Stages, store: TokenStore, *, other_tokenizer: bool) 
         mixture.check(store.names, own, "the mixture")
 
 
-def _check_epochs(dataset: MixtureDataset, stages: Stages, config: TargetConfig) -> None:
+def _check_epochs(
+    dataset: MixtureDataset, stages: Stages, config: TargetConfig, store: TokenStore
+) -> None:
     """Refuses to read a text more than `max_epochs` times.
 
     What counts are the tokens that were asked for and those of the text, as in a search, which
@@ -152,9 +154,10 @@ def _check_epochs(dataset: MixtureDataset, stages: Stages, config: TargetConfig)
     most = max(times, key=lambda name: times[name])
     if times[most] > config.max_epochs * (1 + ROUNDING):
         allowed, found = distinct(config.max_epochs, times[most])
+        sample = ", of which the store holds a sample," if store.in_all(most) else ""
         raise DataError(
             f"Expected to read the text of a domain at most {allowed} times (--max_epochs), found "
-            f"'{most}' {found} times with weight {shares[most]:.3g}; --tokens "
+            f"'{most}'{sample} {found} times with weight {shares[most]:.3g}; --tokens "
             f"{0.95 * tokens * config.max_epochs / times[most]:.1e} would fit"
         )
     sequences = config.steps * config.target_batch_sequences

@@ -127,7 +127,10 @@ def test_several_targets_are_told_apart() -> None:
         "importance": "50 %", "unexplained": "20 %",
         "made most of": "code 50 %, law 30 %, prose 15 %",
     }  # fmt: skip
-    assert not targets_table(record_of(metrics={"targets": {"x": one}})).rows
+    alone = targets_table(record_of(metrics={"targets": {"x": one}}))
+    assert cells(alone, "x")["made most of"] == "code 50 %, law 30 %, prose 15 %"
+    assert alone.caption == "What the target is made of"
+    assert not targets_table(record_of()).rows
 
 
 def test_rounds_and_seeds(tmp_path: Path) -> None:
