@@ -36,7 +36,7 @@ class Bound:
         costs: Of the best mixture the objective with it less that without it; the interval is that
             of draws of the law, not of single runs.
         of_more: By how much the objective rises for 0.01 more of a lower bound, or falls for 0.01
-            more of an upper one.
+            more of an upper one; never by more than that one costs.
     """
 
     domain: str
@@ -203,7 +203,10 @@ def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Boun
     priced = []
     for row in sorted(found, reverse=True)[:MOST_BOUNDS]:
         price, k, weight, side = row
-        one = Bound(domain=question.names[k], side=side, weight=weight, costs=costs([row]))
+        cost = costs([row])
+        if side == "at most":  # by convexity no more than all of it; near 0 prices are steep
+            price = min(price, cost.loss)
+        one = Bound(domain=question.names[k], side=side, weight=weight, costs=cost)
         priced.append(replace(one, of_more=price))
     if len(found) > 1:
         priced.append(Bound(domain="", costs=costs(found)))

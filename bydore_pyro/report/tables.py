@@ -58,29 +58,28 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns["than the prior"] = [
             "" if k is None else words.get(decided[names[k]], "undecided") for k in places
         ]
-    caption = f"All {len(names)} domains" if whole else ""
-    if not whole and WITHIN in columns and mixture.hdi is not None:
-        caption = _intervals_words(record, percent(mixture.hdi_probability))
     return Table(
         header=tuple(columns),
         rows=list(zip(*columns.values(), strict=True)),
-        caption=caption,
+        caption=f"All {len(names)} domains" if whole else "",
         folded=whole,
     )
 
 
-def _intervals_words(record: RunRecord, probability: str) -> str:
-    """Returns in words what the two intervals of a weight are of."""
+def intervals_words(record: RunRecord) -> str | None:
+    """Returns in words what the two intervals of a weight are of; None where it has not two."""
+    mixture = record.mixture
+    if mixture is None or mixture.hdi is None or not record.metrics.outlook.freedom:
+        return None
     best = {
         "law": "under the law of losses, which is not known exactly",
         "trials": "by the trial runs, which do not decide it exactly",
     }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
-    mixture = record.mixture
-    free = " without caps" if mixture is not None and mixture.free_weights is not None else ""
+    free = "" if mixture.free_weights is None else " without caps"
     return (
-        f"{probability} interval: where the best weight{free} probably lies {best}. "
-        f"{WITHIN[0].upper()}{WITHIN[1:]}: how far this weight may move from the answer, the "
-        "others in proportion, until the expected loss is 0.01 nats per token higher"
+        f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} probably "
+        f'lies {best}. "{WITHIN}" is how far this weight may move from the answer, the others in '
+        "proportion, until the expected loss is 0.01 nats per token higher."
     )
 
 

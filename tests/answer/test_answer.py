@@ -182,7 +182,7 @@ def test_every_answer_says_all_of_its_losses_and_bounds_are_never_a_gain(decided
     if decided == "trials":
         ways = tuple(Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4))
         tried = TriedSteps(10, (LAW, 0.5), ways, (5.0, 5.01))
-    asked = question(least={"d": 0.3, "c": 0.02}, most={"a": 0.2, "b": 0.9})
+    asked = question(least={"d": 0.3, "c": 0.02}, most={"a": 0.0, "b": 0.9})
     outlook = answer_of(found, drawn_of_five(), asked, tried, forecast).outlook
     assert outlook is not None
     assert outlook.decided == decided
@@ -191,6 +191,10 @@ def test_every_answer_says_all_of_its_losses_and_bounds_are_never_a_gain(decided
     assert [*outlook.differences] == ["uniform"]
     assert {one.domain for one in outlook.bounds} >= {"d", ""}
     assert all(one.costs.loss >= 0 for one in outlook.bounds)
+    for one in outlook.bounds:
+        if one.side == "at most":
+            assert one.of_more is not None
+            assert one.of_more <= one.costs.loss
     *each, together = outlook.bounds
     assert together.costs.loss >= max(one.costs.loss for one in each) - 1e-6
 

@@ -20,6 +20,7 @@ from report_runs import (
 )
 
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.outlook import WITHIN
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
     agreement_table,
@@ -28,6 +29,7 @@ from bydore_pyro.report.tables import (
     comparison_table,
     cost_sentence,
     cost_table,
+    intervals_words,
     loss_table,
     round_table,
     targets_table,
@@ -117,6 +119,23 @@ def test_commands_are_quoted_and_whole(record: RunRecord) -> None:
     told = [line for _, line in commands(dataclasses.replace(record, config=config))]
     of_shards = "--data dolma:x --tokenizer t --separator 0 --validation_fraction 0.2 --model"
     assert of_shards in told[1]
+
+
+def test_two_intervals_of_a_weight_are_explained() -> None:
+    assert intervals_words(record_of()) is None, "there is one"
+    for decided, word in (("law", "law of losses"), ("trials", "trial runs"), ("match", "gradien")):
+        outlook = outlook_of(decided=decided)
+        record = record_of(metrics=metrics_of(outlook=outlook))
+        assert {"94 % interval", WITHIN} < set(weights_table(record).header)
+        words = intervals_words(record)
+        assert words is not None
+        assert word in words
+        assert words.startswith("The 94 % interval is where the best weight probably lies ")
+        assert f'"{WITHIN}" is how far this weight may move' in words
+    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
+    assert "best weight without caps" in (
+        intervals_words(record_of(capped, metrics=metrics_of(outlook=outlook_of()))) or ""
+    )
 
 
 def test_several_targets_are_told_apart() -> None:
