@@ -40,7 +40,7 @@ from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, target
 from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import is_finished, question_of
 from bydore_pyro.runs.targets import forecasts, targets_of
-from bydore_pyro.runs.trials import answered, tried_before, trial_plan
+from bydore_pyro.runs.trials import answered, trial_plan, tried_before
 from bydore_pyro.utils import (
     Checked,
     DataError,

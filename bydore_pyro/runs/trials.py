@@ -149,15 +149,19 @@ def tried_before(record: TrialRecord, domains: Domains) -> TriedSteps | None:
         return None
     if any({*one.weights} != {*domains.names} for one in record.tried):
         return None
-    corpus, mixtures = domains.corpus, []
-    for one in record.tried:
-        weights = tuple(float(one.weights[name]) for name in domains.names)
-        hashes = {"tokenizer": corpus.tokenizer_sha256, "data_sha256": corpus.sha256}
-        mixtures.append(Mixture(names=domains.names, weights=weights, **hashes))
+    mixtures = tuple(
+        Mixture(
+            names=domains.names,
+            weights=tuple(float(one.weights[name]) for name in domains.names),
+            tokenizer=domains.corpus.tokenizer_sha256,
+            data_sha256=domains.corpus.sha256,
+        )
+        for one in record.tried
+    )
     return TriedSteps(
         steps=int(record.steps),
         lengths=tuple(float(one.length) for one in record.tried),
-        mixtures=tuple(mixtures),
+        mixtures=mixtures,
         losses=tuple(float(one.loss) for one in record.tried),
         noise=float(record.noise),
     )
