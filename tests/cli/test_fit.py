@@ -237,6 +237,8 @@ def test_mistakes_with_tables_leave_nothing(
         (["--method", "mde", "--runs", "x", "--target", "y"],
          "Expected --method regmix with --runs, found 'mde'"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
+        (["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
+         "Expected --at_least without --runs, found them together"),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
          "trains proxies here (regmix, d_optimal, autoscale, mde, mixmin, bydore), found 'do"),
