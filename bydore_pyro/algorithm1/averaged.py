@@ -10,7 +10,7 @@ import torch
 
 from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.algorithm1.search import LinearSearch
-from bydore_pyro.answer import CHAINS, Answer, Question, mixture_of_draws
+from bydore_pyro.answer import CHAINS, Answer, Question, mixture_of_draws, mixture_within
 from bydore_pyro.core import GammaDirichlet, GuideFit, guide_fit, mixture_model
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError
@@ -51,7 +51,7 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
             data_sha256=question.data_sha256,
         )
     mixture = dataclasses.replace(mixture, notes=question.notes)
-    mixture = mixture if question.most is None else mixture.capped(question.most)
+    mixture = mixture_within(mixture, question, free=True)
     return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
 
 

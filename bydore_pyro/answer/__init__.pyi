@@ -10,6 +10,7 @@ from .answer import inference_data as inference_data
 from .best import best_of as best_of
 from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
+from .draws import mixture_within as mixture_within
 from .draws import raised as raised
 from .forecast import Difference as Difference
 from .forecast import Expected as Expected

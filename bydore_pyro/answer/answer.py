@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.answer.best import Best, best_of
-from bydore_pyro.answer.draws import mixture_of_draws, raised
+from bydore_pyro.answer.draws import mixture_of_draws, mixture_within, raised
 from bydore_pyro.answer.forecast import Forecast
 from bydore_pyro.answer.outlook import Outlook, outlook_of
 from bydore_pyro.answer.question import Question, RunLength
@@ -117,8 +117,9 @@ def answer_of(
         ways = dict(zip(tried.lengths, tried.probabilities, strict=True))
     elif by_law(found, question, forecast):
         ways = {LAW: 1.0}
-    best = best_of(forecast, question) if forecast is not None and LAW in ways else None
-    sites, centre = _for_run(found, drawn, question, ways, best)
+    decided = "law" if ways.keys() == {LAW} else "match" if tried is None else "trials"
+    best = None if forecast is None else best_of(forecast, question)
+    sites, centre = _for_run(found, drawn, question, ways, best if LAW in ways else None)
     mixture = mixture_of_draws(sites["w"].flatten(0, 1), centre, question)
     run = question.run
     notes = [*question.notes]
@@ -136,15 +137,11 @@ def answer_of(
             mixture, hdi=None, standard_deviation=None, branches={}, rest=None
         )
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))
-    if question.most is not None and ways.keys() != {LAW}:
-        mixture = mixture.capped(question.most)
+    mixture = mixture_within(mixture, question, free=decided != "law")
     outlook = None
     if forecast is not None:
         weights = torch.tensor(mixture.weights).double()
-        decided = "law" if ways.keys() == {LAW} else "match" if tried is None else "trials"
-        found_by_law = best if decided == "law" else None
-        outlook = outlook_of(forecast, question, weights, found_by_law)
-        outlook = dataclasses.replace(outlook, decided=decided)
+        outlook = outlook_of(forecast, question, weights, best, decided)
     return Answer(
         mixture=mixture.unpooled(question.pools),
         names=question.names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -21,16 +22,30 @@ class Best:
     """A decision, with what it was decided by.
 
     Attributes:
-        decision: See `bydore_pyro.core.best_mixture`.
+        decision: See `bydore_pyro.core.best_mixture`; the weights are within the bounds, exactly.
         goal: What was asked.
         law: Draws of the law at the length that was asked for.
-        draws: The best mixture of each of D draws ``(D, K)``.
+        question: Whose bounds they are.
     """
 
     decision: Decision
     goal: Goal
     law: LawDraws
-    draws: Tensor
+    question: Question
+
+    @property
+    def decided_on(self) -> tuple[LawDraws, Goal]:
+        """The draws of the law that the decision rests on, and the goal of these."""
+        return _decided_on(self.law, self.goal)
+
+    @cached_property
+    def draws(self) -> Tensor:
+        """The best mixture of each of D draws ``(D, K)``."""
+        count = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(self.question.names)))
+        law, goal = few(self.law, self.goal, count)
+        # The decision has served enough of all draws. Of these few it may not be enough.
+        found = best_mixture_draws(law, replace(goal, probability=ANY))
+        return self.question.within(found)
 
 
 def best_of(forecast: Forecast, question: Question) -> Best:
@@ -47,15 +62,15 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     law = forecast.law
     if question.tokens is not None:
         law = carried(law, question.tokens)
-    drawn = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(question.names)))
-    each, decided = few(law, goal, drawn), (law, goal)
-    if goal.objective == "worst":
-        decided = few(law, goal, max(FEWEST_DRAWS, OF_THE_WORST // len(forecast.importance)))
-    decision = best_mixture(*decided)
-    # That enough draws are served is known of all; of some it may not be so.
-    some, of_some = each
-    drawn_best = best_mixture_draws(some, replace(of_some, probability=ANY))
-    return Best(decision, goal, law, drawn_best)
+    decision = best_mixture(*_decided_on(law, goal))
+    weights = question.within(decision.weights[None])[0]
+    return Best(decision._replace(weights=weights), goal, law, question)
+
+
+def _decided_on(law: LawDraws, goal: Goal) -> tuple[LawDraws, Goal]:
+    if goal.objective != "worst" or goal.importance is None:
+        return law, goal
+    return few(law, goal, max(FEWEST_DRAWS, OF_THE_WORST // len(goal.importance)))
 
 
 def few(law: LawDraws, goal: Goal, count: int) -> tuple[LawDraws, Goal]:

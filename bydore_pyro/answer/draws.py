@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.answer.question import Question
-from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below
+from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below, within_bounds
 
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
@@ -26,17 +27,10 @@ def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -
 
 def raised(draws: Tensor, least: Tensor) -> Tensor:
     """Returns weights ``(D, K)`` that are at least ``(K,)``; the others shrink in proportion."""
-    low = torch.zeros_like(draws, dtype=torch.bool)
-    for _ in range(len(least)):
-        low |= draws < least
-        others = torch.where(low, 0.0, draws)
-        left = 1 - (low * least).sum(1, keepdim=True)
-        scaled = others * left / others.sum(1, keepdim=True).clamp(min=1e-300)
-        found = torch.where(low, least, scaled)
-        if not (found < least - 1e-12).any():
-            break
-        draws = found
-    return found
+    draws = draws / draws.sum(1, keepdim=True)
+    if not least.any():
+        return draws
+    return torch.from_numpy(within_bounds(draws.numpy(), least.numpy(), np.ones(len(least))))
 
 
 def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixture:
@@ -59,6 +53,27 @@ def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixtu
         data_sha256=question.data_sha256,
         **_sums(values, question.names, weights, question.pools),
     )
+
+
+def mixture_within(mixture: Mixture, question: Question, *, free: bool) -> Mixture:
+    """Returns the mixture that is nearest to an answer's within the question's bounds, which hold
+    exactly: nothing that was done to the weights before counts.
+
+    Args:
+        mixture: The weights.
+        question: The bounds.
+        free: Whether the weights were found without the largest weights, so that they stay as
+            `free_weights`.
+
+    Raises:
+        DataError: When the bounds leave no mixture.
+    """
+    if question.most is None and not question.least:
+        return mixture
+    bounded = mixture.capped(question.most or {}, question.least)
+    if free and question.most is not None:
+        return bounded
+    return dataclasses.replace(bounded, free_weights=None)
 
 
 def _around(draws: np.ndarray, weights: np.ndarray) -> list[tuple[float, float]]:

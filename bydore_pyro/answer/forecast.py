@@ -164,6 +164,7 @@ class Forecast:
         whole = pad(mixtures, (0, trained.shape[1] - len(self.names)))
         away = (whole[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
         noise = torch.randn(self.levels.shape, generator=generator).double()
+        noise = noise - noise.mean(0)  # it widens what is expected, and does not move it
         return targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None], domains
 
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -17,6 +18,7 @@ from bydore_pyro.utils import Number
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
+TOUCHES = 1e-9  # how near weights are to a bound on which they lie
 # For prices, which are expectations; those of `none_worse` take seconds.
 FEW_DRAWS, OF_A_CHANCE = 200, 100
 BINDS, MOST_BOUNDS = 5e-5, 8  # nats per token for 0.01 of weight; the dearest are priced
@@ -35,7 +37,7 @@ class Bound:
         costs: Of the best mixture the objective with it less that without it; the interval is that
             of draws of the law, not of single runs.
         of_more: By how much the objective rises for 0.01 more of a lower bound, or falls for 0.01
-            more of an upper one.
+            more of an upper one; never by more than that one costs.
     """
 
     domain: str
@@ -71,6 +73,7 @@ class Outlook:
         tolerance: That `none_worse` allows, nats per token.
         none_worse: Probability that no target is worse than under the baseline by more than the
             tolerance; None with another objective.
+        probability: That `none_worse` asks for.
     """
 
     tokens: Number = 0.0
@@ -87,12 +90,26 @@ class Outlook:
     worth_of_text: Mapping[str, Number] = field(default_factory=dict)
     tolerance: Number | None = None
     none_worse: Number | None = None
+    probability: Number | None = None
 
 
 def outlook_of(
-    forecast: Forecast, question: Question, weights: Tensor, best: Best | None = None
+    forecast: Forecast,
+    question: Question,
+    weights: Tensor,
+    best: Best | None = None,
+    decided: str = "",
 ) -> Outlook:
-    """Returns the outlook of weights ``(K,)``, with prices where a decision found them."""
+    """Returns the outlook of weights ``(K,)``.
+
+    Args:
+        forecast: What mixtures will lose.
+        question: What was asked.
+        weights: Of the answer, or of a given mixture.
+        best: The best mixture under the forecast, whose bounds have prices; None of a given
+            mixture, which has none.
+        decided: See `Outlook`.
+    """
     names, worst = question.names, question.objective == "worst"
     forecast = replace(forecast, worst=worst)
     mixtures = {ANSWER: weights, **question.references}
@@ -100,6 +117,7 @@ def outlook_of(
         tokens=forecast.length,
         asked=question.tokens or forecast.length,
         objective=question.objective,
+        decided=decided,
         importance=forecast.importance,
         expected={name: forecast.expected(one) for name, one in mixtures.items()},
         differences={
@@ -136,12 +154,22 @@ def outlook_of(
         freedom=free,
         none_worse=decision.probability if kept else None,
         tolerance=question.tolerance if kept else None,
-        bounds=_bounds(best, question),
+        probability=question.probability if kept else None,
+        bounds=_bounds(best, question, None if decided in ("", "law") else weights),
     )
 
 
-def _bounds(best: Best, question: Question) -> tuple[Bound, ...]:
-    """Returns what bounds cost: the same question is answered again without them."""
+def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Bound, ...]:
+    """Returns what bounds cost the mixture that is best by the law: it is found again without them.
+
+    Without a bound it is no worse, because what the bound allows is still allowed.
+
+    Args:
+        best: With the bounds.
+        question: Names them.
+        chosen: The weights, where something else than the law chose them; bounds on which they lie
+            are priced too.
+    """
     decision = best.decision
     found: list[tuple[float, int, float, str]] = []
     for side, bounds, prices in (
@@ -149,29 +177,39 @@ def _bounds(best: Best, question: Question) -> tuple[Bound, ...]:
         ("at most", question.most_weights, decision.price_at_most),
     ):
         asked = bounds > 0 if side == "at least" else bounds < 1
+        holds = RISE * prices > BINDS
+        if chosen is not None:
+            holds |= (chosen - bounds).abs() < TOUCHES
         rows = zip((RISE * prices).tolist(), range(len(bounds)), bounds.tolist(), strict=True)
-        found += [(*row, side) for row in rows if asked[row[1]] and row[0] > BINDS]
-    drawn = OF_A_CHANCE if question.objective == "none_worse" else FEW_DRAWS
-    law, goal = few(best.law, best.goal, drawn)
+        found += [(*row, side) for row in rows if asked[row[1]] and holds[row[1]]]
+    if not found:
+        return ()
+    (law, goal), with_all = best.decided_on, decision.weights
+    if question.objective == "none_worse":
+        some, of_some = few(law, goal, OF_A_CHANCE)
+        with suppress(ValueError):  # of few draws too few may be served, by chance
+            with_all = best_mixture(some, of_some).weights
+            law, goal = some, of_some
 
     def costs(gone: Sequence[tuple[float, int, float, str]]) -> Expected:
         least, most = question.least_weights, question.most_weights
         for _, place, _, side in gone:
             (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
-        try:
-            other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
-        except ValueError:  # of few draws too few may be served, by chance
-            whole = replace(best.goal, at_least=least, at_most=most)
-            other = best_mixture(best.law, whole).weights
-        aim = objectives(best.law, best.goal, torch.stack([decision.weights, other]))  # (S, 2)
+        other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
+        aim = objectives(law, goal, torch.stack([with_all, other]))  # (S, 2)
         rise, outside = aim[:, 0] - aim[:, 1], (1 - LEVEL) / 2
+        if float(rise.mean()) <= 0:  # the two are the same, as far as they were solved
+            return Expected(loss=0.0, low=0.0, high=0.0)
         low, high = torch.quantile(rise, torch.tensor([outside, 1 - outside]).double()).tolist()
         return Expected(loss=float(rise.mean()), low=low, high=high)
 
     priced = []
     for row in sorted(found, reverse=True)[:MOST_BOUNDS]:
         price, k, weight, side = row
-        one = Bound(domain=question.names[k], side=side, weight=weight, costs=costs([row]))
+        cost = costs([row])
+        if side == "at most":  # by convexity no more than all of it; near 0 prices are steep
+            price = min(price, cost.loss)
+        one = Bound(domain=question.names[k], side=side, weight=weight, costs=cost)
         priced.append(replace(one, of_more=price))
     if len(found) > 1:
         priced.append(Bound(domain="", costs=costs(found)))
@@ -179,9 +217,8 @@ def _bounds(best: Best, question: Question) -> tuple[Bound, ...]:
 
 
 def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
-    """Returns by how much the objective falls with a tenth more text of each domain ``(K,)``.
-
-    The weights are the best, so that to move them too would change it only in second order.
+    """Returns by how much the objective falls with a tenth more text of each domain ``(K,)``, the
+    weights unchanged; where they are the best, to move them too changes it only in second order.
     """
     now, more = run.effective(weights), run.with_more(MORE_TEXT).effective(weights)
     shares = torch.cat([now[None], now + (more - now).diag_embed()])  # (1 + K, K)

@@ -143,7 +143,8 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`.
 
     Raises:
-        ValueError: When proxies are to repeat text where the method trains none or cannot.
+        ValueError: When proxies are to repeat text where the method trains none or cannot, or
+            weights of a fit to finished runs are to be bounded.
     """
 
     fit: FitConfig
@@ -151,6 +152,9 @@ class FitOptions(MethodOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
+        if self.fit.runs is not None and (self.goal.at_least or self.goal.at_most):
+            bound = "at_least" if self.goal.at_least else "at_most"
+            raise ValueError(f"Expected --{bound} without --runs, found them together")
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(

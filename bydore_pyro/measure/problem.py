@@ -45,6 +45,7 @@ class Problem:
         budget: Most FLOPs that a method may spend, as a multiple of a plain training of the proxy.
         runs: Folder of finished proxies; methods share them.
         most: Largest weight of each domain, which proposed mixtures keep; None without limits.
+        least: Smallest weights of some domains, likewise.
         held_out: Most sequences of domains' held-out text on which every proxy is evaluated; when
             None, those of the validation set.
         side: Which held-out text that is.
@@ -67,6 +68,7 @@ class Problem:
     budget: float
     runs: Path
     most: Mapping[str, float] | None = None
+    least: Mapping[str, float] = field(default_factory=dict)
     held_out: Mapping[str, int] | None = None
     side: HeldOut = "validation"
     run_tokens: float | None = None

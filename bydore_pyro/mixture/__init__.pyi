@@ -4,7 +4,7 @@ from .mixture import Mixture as Mixture
 from .mixture import below as below
 from .mixture import jitter as jitter
 from .mixture import total_variation as total_variation
-from .mixture import within_caps as within_caps
+from .mixture import within_bounds as within_bounds
 from .published import PILE_COLUMN as PILE_COLUMN
 from .published import PILE_DOMAINS as PILE_DOMAINS
 from .repetition import REPETITION_CONSTANT as REPETITION_CONSTANT

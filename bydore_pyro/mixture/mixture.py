@@ -13,12 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, content_hash, expecting, listed, unique_keys
+from bydore_pyro.utils import (
+    DataError,
+    content_hash,
+    distinct,
+    expecting,
+    listed,
+    unique_keys,
+)
 
 FORMAT = "bydore_pyro.mixture/1"
 UNIT = "shares of training tokens"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
+ROUNDING = 1e-9  # how far bounds may be from leaving a mixture, by the rounding of their sum
 MOST_SHOWN = 20  # domains that are shown one by one
 COLUMNS = ("free_weights", "standard_deviation", "hdi", "prior")  # beside the weights, or None
 
@@ -51,23 +59,43 @@ def below(names: Collection[str]) -> dict[str, list[int]]:
     return {path: own for path, own in sorted(places.items()) if 1 < len(own) < len(names)}
 
 
-def within_caps(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
-    """Returns the nearest mixtures ``(S, K)`` in which no domain has more than its cap ``(K,)``.
+def within_bounds(weights: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Returns the nearest mixtures ``(S, K)`` whose weights are within bounds ``(K,)``, exactly.
 
-    See `Mixture.capped`, which is this for one mixture.
+    Nearest by the Kullback-Leibler divergence from the given mixtures: weights at a bound lie on
+    it, and the others keep their ratios. Where all domains with weight are full, those without take
+    the rest in proportion to their room. No rounding leads beyond a bound; sums are 1 up to
+    rounding.
+
+    Args:
+        weights: ``(S, K)``, >= 0.
+        least: Smallest weights ``(K,)``, >= 0, of sum 1 at most.
+        most: Largest weights ``(K,)``, not below `least`, of sum 1 at least.
+
+    References:
+        Bitran and Hax (1981), Disaggregation and resource allocation using convex knapsack problems
+        with bounded variables, Management Science 27.
     """
-    free, full = weights, np.zeros(weights.shape, bool)
-    while (over := ~full & (weights > caps)).any():
-        full |= over
-        open_ = np.where(full, 0.0, free)
-        left = 1 - np.where(full, caps, 0.0).sum(1, keepdims=True)
-        total = open_.sum(1, keepdims=True)
-        weights = np.where(full, caps, open_ * left / np.where(total > 0, total, 1))
-    room = np.maximum(caps - weights, 0.0)
-    missing = 1 - weights.sum(1, keepdims=True)  # where all domains with weight are full
-    total = room.sum(1, keepdims=True)
-    weights = weights + np.where(missing > TOLERANCE, room * missing / np.maximum(total, 1e-300), 0)
-    return weights / weights.sum(1, keepdims=True)
+    free = weights / weights.sum(1, keepdims=True)
+    found, fixed = free, np.zeros(free.shape, bool)
+    while True:
+        over, under = ~fixed & (found > most), ~fixed & (found < least)
+        if not (over | under).any():
+            break
+        # Bounds of the side that is broken by more stay binding; those of the other may not.
+        excess = np.where(over, found - most, 0).sum(1) - np.where(under, least - found, 0).sum(1)
+        upper = excess[:, None] >= 0
+        fixed = fixed | np.where(upper, over, under)
+        found = np.where(over & upper, most, np.where(under & ~upper, least, found))
+        others = np.where(fixed, 0.0, free)
+        left = np.maximum(1 - np.where(fixed, found, 0.0).sum(1, keepdims=True), 0)
+        total = others.sum(1, keepdims=True)
+        found = np.where(fixed, found, others * left / np.where(total > 0, total, 1))
+    room = most - found
+    missing = 1 - found.sum(1, keepdims=True)  # where all domains with weight are full
+    total = np.where(np.isfinite(room), room, 0).sum(1, keepdims=True)
+    added = np.where(missing > ROUNDING, room * missing / np.maximum(total, 1e-300), 0)
+    return np.minimum(found + added, most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,27 +187,37 @@ class Mixture:
         order = np.argsort(-np.array(self.free_weights or self.weights), kind="stable")
         return tuple(order[MOST_SHOWN:].tolist())
 
-    def capped(self, most: Mapping[str, float]) -> Mixture:
-        """Returns the nearest feasible mixture, in which no domain has more than `most`.
+    def capped(
+        self, most: Mapping[str, float], least: Mapping[str, float] | None = None
+    ) -> Mixture:
+        """Returns the nearest mixture within bounds, which hold exactly (see `within_bounds`).
 
         What the capped domains lose goes to the others in proportion to their weights, so their
-        ratios stay (this is the projection by Kullback-Leibler divergence from the free weights).
-        Where all domains with weight are full, the rest goes to those without, in proportion to
-        their room.
+        ratios stay. Where all domains with weight are full, the rest goes to those without, in
+        proportion to their room.
 
         Args:
-            most: Largest weight of each domain, >= 0.
+            most: Largest weight of each domain, >= 0; 1 where none is given.
+            least: Smallest weights of some domains, within the largest.
 
         Raises:
-            DataError: When the caps add up to less than 1.
+            DataError: When the largest weights add up to less than 1, or the smallest to more.
         """
-        free, caps = np.array(self.weights), np.array([most[name] for name in self.names])
-        if caps.sum() < 1 - TOLERANCE:
+        caps = np.array([most.get(name, 1.0) for name in self.names])
+        lows = np.array([(least or {}).get(name, 0.0) for name in self.names])
+        room, needed = math.fsum(caps), math.fsum(lows)
+        if room < 1 - ROUNDING:
+            _, found = distinct(1.0, room, kind="f")
             raise DataError(
-                "Expected enough text for the run within the caps, found text for "
-                f"{caps.sum():.3f} of it"
+                f"Expected enough text for the run within the caps, found text for {found} of it"
             )
-        feasible = tuple(within_caps(free[None], caps)[0].tolist())
+        if needed > 1 + ROUNDING or (lows > caps).any():
+            raise DataError(
+                "Expected smallest weights of sum 1 at most, within the largest, found sum "
+                f"{needed:g}"
+            )
+        free = np.array(self.weights)
+        feasible = tuple(within_bounds(free[None], lows, caps)[0].tolist())
         # What was predicted of other weights does not hold for these.
         return dataclasses.replace(
             self, weights=feasible, free_weights=self.weights, predicted_loss=None

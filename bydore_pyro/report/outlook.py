@@ -22,6 +22,7 @@ NONE: Mapping[str, float] = MappingProxyType({})
 COLUMNS = 5  # of panels
 OF_PANEL, OF_AXIS = 18, 30  # characters
 SELF, JUDGED = "this mixture", "the given mixture"
+WITHIN = "within 0.01 nats"  # heads a column
 LEAST_PRICE = 5e-5  # nats per token, that is shown
 WORDS = {
     "trials": "Trial runs chose the mixture by the losses that they had.",
@@ -108,11 +109,13 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
         outlook: Of the mixture.
         uncovered: What is unexplained of the targets that the domains do not cover, by name.
     """
-    guess = _uncovered_words(uncovered, outlook)
+    guess, found = _uncovered_words(uncovered, outlook), []
+    unsure = bool(guess) or outlook.decided in WORDS
     if outlook.decided in WORDS:
         question = "Does the law know what this mixture loses on the target?"
-        return [Verdict("careful", question, "Hardly", guess + WORDS[outlook.decided])]
-    found = []
+        words = f"{guess}{WORDS[outlook.decided]}"
+        found.append(Verdict("careful", question, "Hardly", words))
+        guess = "The law hardly knows these losses."
     when = f" after {count(outlook.tokens)} tokens" if _asks_for_longer(outlook) else ""
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
@@ -125,28 +128,41 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
             f"{percent(SURE)} on it is decided); two runs may show {apart.low:+.3f} to "
             f"{apart.high:+.3f}. {guess}"
         ).rstrip()
-        level: Level = "careful" if guess else LEVELS[answer]
+        level: Level = "careful" if unsure else LEVELS[answer]
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"
             figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
         found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
     if outlook.none_worse is not None:
-        question, held = "Is no target worse than under the baseline?", percent(outlook.none_worse)
-        figures = (
-            f"None is worse by more than {number(outlook.tolerance)} nats in {held} of the draws."
-        )
-        found.append(Verdict("good", question, f"With probability {held}", figures))
+        found.append(_none_worse(outlook, unsure=unsure))
     return found
+
+
+def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
+    """Judges the probability that no target is worse, by the one that was asked for."""
+    held, asked = outlook.none_worse or 0.0, outlook.probability
+    asked = SURE if asked is None else asked
+    level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
+    figures = (
+        f"None is worse by more than {number(outlook.tolerance)} nats in {percent(held)} of the "
+        f"draws; {percent(asked)} was asked for."
+    )
+    return Verdict(
+        "careful" if unsure and level == "good" else level,
+        "Is no target worse than under the baseline?",
+        f"With probability {percent(held)}",
+        figures,
+    )
 
 
 def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:
     """Returns columns of a table of domains: how far each weight may move, the others in
-    proportion, until the expected loss is 0.01 nats per token higher; and, in these, what bounds
-    cost. A row without a name is empty."""
+    proportion, until the expected loss is 0.01 nats per token higher; and by how much, in these, a
+    tenth more of its text lowers it. A row without a name is empty."""
     columns = {}
     if outlook.freedom:
         ends = {name: f"{number(a)} to {number(b)}" for name, (a, b) in outlook.freedom.items()}
-        columns["within 0.01 nats"] = [ends.get(name or "", "") for name in names]
+        columns[WITHIN] = [ends.get(name or "", "") for name in names]
     if any(price > LEAST_PRICE for price in outlook.worth_of_text.values()):
         words = {name: number(price, ".4f") for name, price in outlook.worth_of_text.items()}
         columns["10 % more text brings"] = [words.get(name or "", "") for name in names]
@@ -164,10 +180,14 @@ def bounds_table(outlook: Outlook) -> Table:
         )
         for one in outlook.bounds
     ]
+    whose = ""
+    if outlook.decided in WORDS:
+        whose = ", of the mixtures that are best by the law, which did not choose the weights"
     return Table(
         header=("bound", "costs in all", "0.01 more of it"),
         rows=rows,
-        caption="What bounds cost, in expected nats per token: with the bound, less without it",
+        caption=f"What bounds cost, in expected nats per token: with the bound, less without it"
+        f"{whose}",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, number, percent
-from bydore_pyro.tables import Regressed
+from bydore_pyro.tables import SURE, Regressed
 from bydore_pyro.utils import Table
 
 # Rank correlation of left-out runs, x 100, from which a regression is believed; below, roughly.
@@ -88,6 +88,8 @@ def _gain(record: RunRecord) -> Verdict | None:
         alone = " These weights" if gain.sure else " By the regression alone, these weights"
         figures += f"{alone} are better than the prior with probability "
         figures += f"{percent(gain.probability)}."
+        if gain.sure is False and gain.probability >= SURE:
+            figures += " But the regression's predictions are not sure, and so this is not."
     if gain.mean <= 0:
         return Verdict("bad", question, "No", figures)
     level, answer = _word(gain.sure, "Yes, as predicted", "Perhaps", "Predicted so")

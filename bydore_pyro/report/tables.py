@@ -11,7 +11,7 @@ from typing import Any
 from bydore_pyro.answer import ANSWER, Outlook
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
-from bydore_pyro.report.outlook import price_columns
+from bydore_pyro.report.outlook import WITHIN, price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS, verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
@@ -66,12 +66,29 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     )
 
 
+def intervals_words(record: RunRecord) -> str | None:
+    """Returns in words what the two intervals of a weight are of; None where it has not two."""
+    mixture = record.mixture
+    if mixture is None or mixture.hdi is None or not record.metrics.outlook.freedom:
+        return None
+    best = {
+        "law": "under the law of losses, which is not known exactly",
+        "trials": "by the trial runs, which do not decide it exactly",
+    }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
+    free = "" if mixture.free_weights is None else " without caps"
+    return (
+        f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} probably "
+        f'lies {best}. "{WITHIN}" is how far this weight may move from the answer, the others in '
+        "proportion, until the expected loss is 0.01 nats per token higher."
+    )
+
+
 def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
 
 def targets_table(record: RunRecord) -> Table:
-    """Returns what each of several targets is made of, and how much of it no mixture explains."""
+    """Returns what each target is made of, and how much of it no mixture explains."""
     rows = []
     for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
@@ -79,8 +96,10 @@ def targets_table(record: RunRecord) -> Table:
         rows.append((name, percent(one.importance), percent(one.unexplained), made))
     return Table(
         header=("target", "importance", "unexplained", "made most of"),
-        rows=rows if len(rows) > 1 else (),
-        caption="What the targets are made of, each by itself",
+        rows=rows,
+        caption="What the targets are made of, each by itself"
+        if len(rows) > 1
+        else "What the target is made of",
     )
 
 

@@ -215,6 +215,7 @@ def _covered(record: RunRecord) -> Verdict | None:
         return None
     figures = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
     figures += "unexplained."
+    level: Level | None = None
     if (bad := record.uncovered) and len(targets := record.metrics.targets) > 1:
         each = [f"{percent(share)} of {name}" for name, share in bad.items()]
         figures += f" Each by itself, no mixture explains {listed(each, FEW)}"
@@ -222,9 +223,10 @@ def _covered(record: RunRecord) -> Verdict | None:
         figures += (
             f"; {listed(left, FEW)} {'is' if len(left) == 1 else 'are'} covered." if left else "."
         )
+        level = "careful" if limits.level(unexplained) == "good" else None
     if limits.level(unexplained) == "bad":
         figures += " More text like the target's would help more than other weights."
-    return limits.judge(unexplained, figures)
+    return limits.judge(unexplained, figures, level=level)
 
 
 def _rounds(record: RunRecord) -> Verdict | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Self, get_type_hints
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer import Answer, Outlook, Question, outlook_of
+from bydore_pyro.answer import Answer, Outlook, Question, TriedSteps, outlook_of
 from bydore_pyro.data import Domains, gathered, selected
 from bydore_pyro.measure import (
     Measurement,
@@ -29,7 +30,7 @@ from bydore_pyro.measure import (
     read_target,
     set_parameters,
 )
-from bydore_pyro.mixture import require_finished
+from bydore_pyro.mixture import REPETITION_CONSTANT, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import belongs_of, domains_of, hashes_of, language_model, load_domains
@@ -39,7 +40,7 @@ from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, target
 from bydore_pyro.runs.record import Metrics
 from bydore_pyro.runs.run import is_finished, question_of
 from bydore_pyro.runs.targets import forecasts, targets_of
-from bydore_pyro.runs.trials import answered, trial_plan
+from bydore_pyro.runs.trials import answered, trial_plan, tried_before
 from bydore_pyro.utils import (
     Checked,
     DataError,
@@ -93,10 +94,16 @@ class AskConfig(Checked):
         None, "With --target_tokens: most readings of a domain's text, as for bydore search.",
         above=0,
     )  # fmt: skip
-    trials: int = option(0, "Trial runs, as for bydore search.", least=0, most=4)
+    trials: int = option(
+        0,
+        "Trial runs, as for bydore search. For the targets of the run those that it made count "
+        "anyway.",
+        least=0,
+        most=4,
+    )
     validation_sequences: int | None = option(
         None,
-        "Maximum number of sequences of the targets that are measured. Default: 256.",
+        "Maximum number of sequences of the targets that are measured. Default: the run's own.",
         least=16,
     )
     data: str | None = option(
@@ -162,7 +169,8 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         RunFolderError: When the search has not ended.
         ValueError: When no mixture meets the bounds under the forecast.
     """
-    options = _options_of_run(run, config, goal)
+    searched = _options_of_run(run)
+    options = _asked_options(searched, config, goal)
     require_finished(run)
     if not is_finished(run):
         raise RunFolderError(
@@ -205,8 +213,10 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         rounds = _rounds(options, everything, domains, kept, anew, cost)
     with cost.part("guide"):
         targets = targets_of(options, domains, rounds, measured=everything.names)
+    tried = None if anew else _own_trials(run, searched, record, domains)
     plan = trial_plan(options, domains, out / "trials")
-    answer = answered(options, domains, targets, [] if anew else readings, plan, cost)
+    known = [] if anew else readings
+    answer, _ = answered(options, domains, targets, known, plan, cost, tried)
     metrics = common_metrics(options, domains, answer, cost, targets, measured_anew=anew)
     judged = _judged(config, given, question, answer, domains) if given else None
     return Asked(options, domains, question, answer, metrics, judged)
@@ -226,20 +236,51 @@ def _judged(
     return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
 
 
-def _options_of_run(run: Path, config: AskConfig, goal: GoalConfig) -> Options:
-    """Returns the options of a search, with the question's target."""
+def _own_trials(
+    run: Path, searched: Options, record: Metrics, domains: Domains
+) -> TriedSteps | None:
+    """Returns the trials that the search made, where the question is about the same domains and
+    the same targets, which its trials were read on; None elsewhere."""
+    with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
+        before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
+    now = domains.corpus.index["domains"]
+    shares, asked = searched.run.validation_shares(), domains.validation_shares
+    if shares.keys() != asked.keys() or searched.run.validates_all:
+        return None
+    for name, share in shares.items():
+        if not math.isclose(share / sum(shares.values()), asked[name] / sum(asked.values())):
+            return None
+        if before[name]["validation"]["sha256"] != now[name]["validation"]["sha256"]:
+            return None
+    return tried_before(record.trials, domains)
+
+
+def _options_of_run(run: Path) -> Options:
+    """Returns the options of a search."""
     with expecting(f"Expected a search's folder, found {run}:", Exception):
         parts = json.loads((run / "config.json").read_text(encoding="utf-8"))
         if missing := [part for part in get_type_hints(Options) if part not in parts]:
             raise ValueError(f"a run of another version, without options of '{missing[0]}'")
-        options = options_of({part: parts[part] for part in get_type_hints(Options)}, Options)
+        return options_of({part: parts[part] for part in get_type_hints(Options)}, Options)
+
+
+def _asked_options(options: Options, config: AskConfig, goal: GoalConfig) -> Options:
+    """Returns the options of a search, with what the question asks in place of its own.
+
+    What was read before belongs to a run of some length: without one it says nothing.
+    """
+    consumed, constant = options.run.consumed, options.run.repetition_constant
+    if config.target_tokens is None:
+        consumed, constant = None, REPETITION_CONSTANT
     own = dataclasses.replace(
         options.run,
         validation=list(config.validation or options.run.validation),
         drop_copies=config.drop_copies,
         target_tokens=config.target_tokens,
         max_epochs=config.max_epochs,
-        validation_sequences=config.validation_sequences or 256,
+        consumed=consumed,
+        repetition_constant=constant,
+        validation_sequences=config.validation_sequences or options.run.validation_sequences,
         data=config.data or options.run.data,
     ).anywhere()
     goal = dataclasses.replace(goal, baseline=mixture_anywhere(goal.baseline))

@@ -43,7 +43,7 @@ from bydore_pyro.runs.cautions import CAUTIONS
 from bydore_pyro.runs.goal import bounds_of, references_of
 from bydore_pyro.runs.options import Options, RunConfig
 from bydore_pyro.shards import names_shards, open_shards
-from bydore_pyro.utils import DataError, content_hash, device_named, listed, tell
+from bydore_pyro.utils import DataError, content_hash, device_named, distinct, listed, tell
 
 FEW_NAMES = 5
 
@@ -288,9 +288,10 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
         most = {name: min(most[name], left[name]) for name in domains.names}
         for name, share in least.items():
             if share > most[name]:
+                asked, room = distinct(share, most[name], 6)
                 raise DataError(
-                    f"Expected --at_least within --max_epochs, found {name}={share:g} where "
-                    f"{epochs:g} epochs are {most[name]:.3g} of the run"
+                    f"Expected --at_least within --max_epochs, found {name}={asked} where "
+                    f"{epochs:g} epochs are {room} of the run"
                 )
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most

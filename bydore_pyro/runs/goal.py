@@ -12,7 +12,7 @@ from torch import Tensor
 from bydore_pyro.answer import Objective
 from bydore_pyro.data import Domains, check_needed, gathered
 from bydore_pyro.mixture import mixture_from
-from bydore_pyro.utils import Checked, DataError, option, warn_idle
+from bydore_pyro.utils import Checked, DataError, distinct, option, warn_idle
 
 NATURAL = "natural"
 KNOWN = ("uniform", NATURAL)  # mixtures without a file
@@ -84,9 +84,9 @@ def bounds_of(config: GoalConfig, domains: Domains) -> tuple[dict[str, float], d
     check_needed([*least, *most], domains.names)
     for name in least.keys() & most.keys():
         if least[name] > most[name]:
+            low, high = distinct(least[name], most[name], 6)
             raise DataError(
-                f"Expected --at_least up to --at_most, found {least[name]:g} and {most[name]:g} "
-                f"of '{name}'"
+                f"Expected --at_least up to --at_most, found {low} and {high} of '{name}'"
             )
     needed, room = (  # exact sums: .05 + .55 + .3 + .1 is 1
         math.fsum(least.values()), math.fsum(most.get(name, 1.0) for name in domains.names)
@@ -94,7 +94,7 @@ def bounds_of(config: GoalConfig, domains: Domains) -> tuple[dict[str, float], d
     if needed > 1 or room < 1:
         raise DataError(
             "Expected --at_least to sum to at most 1 and --at_most to at least 1, found "
-            f"{needed:g} and {room:g}"
+            f"{distinct(1, needed, 6)[1]} and {distinct(1, room, 6)[1]}"
         )
     return least, most
 

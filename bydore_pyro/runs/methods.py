@@ -173,7 +173,7 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
 
 
 def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
-    """Finds a mixture by the method of that name, capped where the problem asks for it.
+    """Finds a mixture by the method of that name, within the bounds of the problem.
 
     Args:
         method: One of `METHODS`.
@@ -186,7 +186,8 @@ def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> 
         NonFiniteError: When a loss is NaN or infinite.
     """
     found = METHODS[method](problem, options, folder)
-    # A search has capped its own.
-    if problem.most is None or found.mixture.free_weights is not None:
+    # A search keeps bounds itself, of pools too.
+    if method == "bydore" or (problem.most is None and not problem.least):
         return found
-    return dataclasses.replace(found, mixture=found.mixture.capped(problem.most))
+    bounded = found.mixture.capped(problem.most or {}, problem.least)
+    return dataclasses.replace(found, mixture=bounded)

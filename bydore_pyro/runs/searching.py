@@ -179,9 +179,9 @@ def _answered(
                 covariance_of([last.evidence], found.optimum),
                 1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
             )
-    readings = search_readings(options, measured)
+    known = search_readings(options, measured)
     try:
-        answer = answered(options, domains, targets, readings, plan, cost)
+        answer, readings = answered(options, domains, targets, known, plan, cost)
     except ValueError as error:  # what was measured is not lost for it
         if options.goal.objective == "mean":
             raise
@@ -189,7 +189,7 @@ def _answered(
         tell(f"warning: {line}")
         mean = dataclasses.replace(options.goal, objective="mean")
         options = dataclasses.replace(options, goal=mean)
-        answer = answered(options, domains, targets, readings, plan, cost)
+        answer, readings = answered(options, domains, targets, known, plan, cost)
         notes = (f"{line}.", *answer.mixture.notes)
         noted = dataclasses.replace(answer.mixture, notes=notes)
         answer = dataclasses.replace(answer, mixture=noted)

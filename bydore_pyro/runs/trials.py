@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bydore_pyro.answer import (
@@ -28,7 +30,9 @@ from bydore_pyro.measure import Problem, Reading, by_name, train_mixtures
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.domains import language_model, largest_weights
+from bydore_pyro.runs.goal import bounds_of
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import TrialRecord
 from bydore_pyro.runs.run import question_of
 from bydore_pyro.runs.targets import Targets, forecast_for
 from bydore_pyro.utils import DataError, tell
@@ -54,6 +58,7 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
         budget=math.inf,
         runs=runs,
         most=largest_weights(options, domains),
+        least=bounds_of(options.goal, domains)[0],
         run_tokens=options.run_tokens if options.run.target_tokens else None,
         cluster=options.run.cluster,
     )
@@ -123,7 +128,8 @@ class TrialPlan:
                 weights = candidate(found, drawn, length, question.run)
                 weights = raised(weights[None], question.least_weights)[0]
             mixture = problem.mixture(weights.numpy().round(DIGITS))
-            mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
+            bounded = question.within(torch.tensor(mixture.weights).double()[None])[0]
+            mixtures.append(dataclasses.replace(mixture, weights=tuple(bounded.tolist())))
         rows = np.array([mixture.weights for mixture in mixtures])
         done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
         readings = []
@@ -137,28 +143,67 @@ class TrialPlan:
         return TriedSteps(self.steps, lengths, tuple(mixtures), losses), readings
 
 
+def tried_before(record: TrialRecord, domains: Domains) -> TriedSteps | None:
+    """Returns the trials of a finished run on the same domains; None where it made none."""
+    if not record.tried or record.steps is None or record.noise is None:
+        return None
+    if any({*one.weights} != {*domains.names} for one in record.tried):
+        return None
+    mixtures = tuple(
+        Mixture(
+            names=domains.names,
+            weights=tuple(float(one.weights[name]) for name in domains.names),
+            tokenizer=domains.corpus.tokenizer_sha256,
+            data_sha256=domains.corpus.sha256,
+        )
+        for one in record.tried
+    )
+    return TriedSteps(
+        steps=int(record.steps),
+        lengths=tuple(float(one.length) for one in record.tried),
+        mixtures=mixtures,
+        losses=tuple(float(one.loss) for one in record.tried),
+        noise=float(record.noise),
+    )
+
+
 def answered(
     options: Options,
     domains: Domains,
     targets: Targets,
-    readings: list[Reading],
+    readings: Sequence[Reading],
     plan: TrialPlan | None,
     cost: Cost,
-) -> Answer:
-    """Answers the question of the options; with a plan by trial runs too, where they pay.
+    tried: TriedSteps | None = None,
+) -> tuple[Answer, list[Reading]]:
+    """Answers the question of the options; by trial runs too, where they pay.
 
-    They do not where the domains cover the targets: then the law's mixture is the answer. What the
+    They do not where the domains cover the targets: then the law's mixture is the answer. What new
     trials lose on every domain joins the readings, and the law is fitted again.
+
+    Args:
+        options: Of the run.
+        domains: The text.
+        targets: As the run has read them.
+        readings: Of the search and of trials that were made before.
+        plan: New trials; None without any.
+        cost: The counter.
+        tried: Trials on these targets that were made before. A plan of more replaces them.
+
+    Returns:
+        The answer, and all readings.
 
     Raises:
         DataError: See `answer_of`.
     """
+    readings = list(readings)
     question, seed = question_of(options, domains), options.run.seed
     found, drawn = targets.found, targets.drawn
     with cost.part("law"):
         forecast = forecast_for(domains, targets, readings, seed)
-    tried = None
-    if plan is not None and not by_law(found, question, forecast):
+    if (tried is None and plan is None) or by_law(found, question, forecast):
+        tried = None
+    elif plan is not None and (tried is None or plan.count > len(tried.lengths)):
         with cost.part("law"):
             law = None if forecast is None else best_of(forecast, question).decision.weights
         tell(f"next: {plan.count} trial runs of {plan.steps} steps each")
@@ -168,4 +213,4 @@ def answered(
             with cost.part("law"):
                 forecast = forecast_for(domains, targets, readings, seed)
     with cost.part("law"):
-        return answer_of(found, drawn, question, tried, forecast)
+        return answer_of(found, drawn, question, tried, forecast), readings

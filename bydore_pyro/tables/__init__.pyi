@@ -4,6 +4,7 @@ from .directions import directed as directed
 from .directions import metric_shares as metric_shares
 from .gaussian_process import worth_of as worth_of
 from .left_out import spearman_x100 as spearman_x100
+from .proposal import SURE as SURE
 from .proposal import SimulatedOptimum as SimulatedOptimum
 from .proposal import TrustRegion as TrustRegion
 from .proposal import proposed as proposed

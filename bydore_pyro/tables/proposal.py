@@ -18,7 +18,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_caps
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_bounds
 from bydore_pyro.tables.record import Distance, Gain
 from bydore_pyro.tables.regression import REACH, Regression
 from bydore_pyro.utils import require
@@ -69,7 +69,7 @@ class TrustRegion:
         """Caps the mixtures ``(S, K)`` at 1.25 times the runs' shares, and moves those that lie
         outside straight towards their nearest runs."""
         if (self.most < 1).any():
-            mixtures = within_caps(mixtures, self.most)
+            mixtures = within_bounds(mixtures, np.zeros(len(self.most)), self.most)
         places, distances = self.nearest(mixtures)
         outside = distances > self.reach
         moved, step = mixtures.copy(), self.reach / np.maximum(distances, 1e-300)
@@ -169,7 +169,7 @@ def _allowed(
 ) -> np.ndarray:
     """Returns mixtures ``(S, K)`` brought into the caps and the region, some of them left out."""
     if caps is not None:
-        mixtures = within_caps(mixtures, caps)
+        mixtures = within_bounds(mixtures, np.zeros(len(caps)), caps)
     moved = mixtures if region is None else region.moved_in(mixtures)
     if caps is None:
         return moved
@@ -224,6 +224,8 @@ def proposed(
         losses = losses + kl * relative_entropy(np.stack(candidates), prior)
     shares = candidates[int(losses.argmin())]
     shares = shares / shares.sum()
+    if caps is not None:
+        shares = within_bounds(shares[None], np.zeros(len(caps)), caps)[0]
     found = dataclasses.replace(mixture, weights=tuple(shares.tolist()), prior=mixture.weights)
     if caps is not None:
         free = simulated_optimum(model, prior, region, draws=draws, kl=kl, posterior=False).weights
@@ -303,6 +305,20 @@ def _predicted(
     return dict(zip(("weights", "prior", "uniform"), zip(means, spreads, strict=True), strict=True))
 
 
+def _unsure(gain: Gain) -> str:
+    """Returns in words that an improvement is not sure, and why."""
+    if gain.probability is not None and gain.probability >= SURE:
+        return (
+            f"The regression predicts a loss that is {gain.mean:.4g} lower than the prior's, but "
+            "the runs do not confirm it."
+        )
+    probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
+    return (
+        f"No sure improvement on the prior: its predicted loss is {gain.mean:.4g} lower; the "
+        f"probability that it is better is {probability}."
+    )
+
+
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
     notes, domains = [], len(mixture.names)
     if runs < domains:
@@ -312,17 +328,8 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
         )
     if gain.mean is not None and gain.mean <= 0:
         notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
-    elif gain.sure is False and gain.probability is not None and gain.probability >= SURE:
-        notes.append(
-            f"The regression predicts a loss that is {gain.mean:.4g} lower than the prior's, but "
-            "the runs do not confirm it."
-        )
     elif gain.sure is False:
-        probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
-        notes.append(
-            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4g} lower; "
-            f"the probability that it is better is {probability}."
-        )
+        notes.append(_unsure(gain))
     if distance.far or distance.held:
         notes.append(distance.words)
     return notes

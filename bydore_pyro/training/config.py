@@ -51,7 +51,10 @@ class TargetConfig(Checked):
     liger: bool = option(True, "Use liger-kernel's fused kernels on a GPU, if installed.")
     activation_checkpointing: bool = option(False, "Recompute activations instead of storing them.")
     max_epochs: float = option(
-        4.0, "Maximum number of times that the text of a domain may be read.", above=0
+        4.0,
+        "Maximum number of times that the text of a domain may be read: tokens of --tokens by "
+        "tokens of its text, as bydore search counts.",
+        above=0,
     )
     other_tokenizer: bool = option(
         False, "Accept weights that are shares of another tokenizer's tokens."

@@ -16,12 +16,13 @@ from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import DataError, require, tell
+from bydore_pyro.utils import DataError, distinct, number_of_tokens, require, tell
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 CHECKPOINTS = "checkpoints"  # where they lie in the folder of a run
+ROUNDING = 1e-9  # of the product of a weight and a length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ def plan_training(
     )
     _check_mixture(stages, store, other_tokenizer=config.other_tokenizer)
     dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
-    _check_epochs(dataset, stages, config)
+    _check_epochs(dataset, stages, config, store)
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
     belongs, found = belonging(named, store, stages, config), None
     if resumed is not None:
@@ -133,15 +134,32 @@ def _check_mixture(stages: Stages, store: TokenStore, *, other_tokenizer: bool) 
         mixture.check(store.names, own, "the mixture")
 
 
-def _check_epochs(dataset: MixtureDataset, stages: Stages, config: TargetConfig) -> None:
-    """Refuses to read a text more than `max_epochs` times."""
-    shares, sequences = stages.shares(), config.steps * config.target_batch_sequences
-    times = dataset.epochs({name: sequences * shares.get(name, 0.0) for name in dataset.names})
+def _check_epochs(
+    dataset: MixtureDataset, stages: Stages, config: TargetConfig, store: TokenStore
+) -> None:
+    """Refuses to read a text more than `max_epochs` times.
+
+    What counts are the tokens that were asked for and those of the text, as in a search, which
+    knows neither steps nor sequences of this training. What these add is reported.
+    """
+    shares, tokens = stages.shares(), number_of_tokens(config.tokens)
+    texts = dataset.tokens
+    times = {name: tokens * shares.get(name, 0.0) / texts[name] for name in dataset.names}
     most = max(times, key=lambda name: times[name])
-    if times[most] > config.max_epochs:
-        fits = sequences * config.sequence_length * config.max_epochs / times[most]
+    if times[most] > config.max_epochs * (1 + ROUNDING):
+        allowed, found = distinct(config.max_epochs, times[most])
+        sample = ", of which the store holds a sample," if store.in_all(most) else ""
         raise DataError(
-            f"Expected to read the text of a domain at most {config.max_epochs:g} times "
-            f"(--max_epochs), found '{most}' {times[most]:.1f} times with weight "
-            f"{shares[most]:.3g}; --tokens {0.95 * fits:.1e} would fit"
+            f"Expected to read the text of a domain at most {allowed} times (--max_epochs), found "
+            f"'{most}'{sample} {found} times with weight {shares[most]:.3g}; --tokens "
+            f"{0.95 * tokens * config.max_epochs / times[most]:.1e} would fit"
+        )
+    sequences = config.steps * config.target_batch_sequences
+    read = dataset.epochs({name: sequences * shares.get(name, 0.0) for name in dataset.names})
+    most = max(read, key=lambda name: read[name])
+    if read[most] > config.max_epochs * (1 + ROUNDING):
+        allowed, found = distinct(config.max_epochs, read[most])
+        tell(
+            f"'{most}' is read {found} times (--max_epochs {allowed}), because the run has whole "
+            f"steps, {sequences * config.sequence_length:,} tokens in all, of whole sequences"
         )

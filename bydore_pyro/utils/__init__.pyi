@@ -9,6 +9,7 @@ from .command_line import with_subject as with_subject
 from .errors import DataError as DataError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import RunFolderError as RunFolderError
+from .errors import distinct as distinct
 from .errors import expecting as expecting
 from .errors import listed as listed
 from .errors import one_line as one_line

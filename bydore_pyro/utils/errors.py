@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -69,6 +69,24 @@ def fault_of(error: ValidationError, name: str = "", place: str = "") -> str:
     if where := ".".join(map(str, [name] * bool(name) + [*first["loc"]])):
         return f"{message} as '{where}'{place}, found {first['input']!r:.60}"
     return f"{message}{place}"
+
+
+def distinct(
+    expected: float, found: float, digits: int = 3, kind: Literal["g", "f"] = "g"
+) -> tuple[str, str]:
+    """Writes two different numbers for a message, with so many digits that they look different.
+
+    Args:
+        expected: The one.
+        found: The other.
+        digits: How many to begin with, as `kind` counts them.
+        kind: Python's format, significant digits or decimals.
+    """
+    for more in range(digits, 20):
+        shown = f"{expected:.{more}{kind}}", f"{found:.{more}{kind}}"
+        if shown[0] != shown[1]:
+            break
+    return shown
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
@@ -163,9 +164,85 @@ def test_an_uncovered_target_gets_the_whole_step_and_what_it_will_lose() -> None
     expected = central_weights(drawn_of_five().weights)
     np.testing.assert_allclose(answer.mixture.weights, expected, atol=0.01)
     assert answer.outlook is not None
-    assert answer.outlook.freedom == {}, "no programme has decided"
     weights = torch.tensor(answer.mixture.weights).double()
     assert answer.outlook.expected["answer"] == forecast.expected(weights)
+    assert answer.outlook.decided == "match"
+    for weight, (low, high) in zip(answer.mixture.weights, answer.outlook.freedom.values(),
+                                   strict=True):  # fmt: skip
+        assert low <= weight <= high
+
+
+@pytest.mark.parametrize("decided", ["law", "match", "trials"])
+def test_every_answer_says_all_of_its_losses_and_bounds_are_never_a_gain(decided: str) -> None:
+    """Whatever chose the weights. Without a bound an answer is as good at least."""
+    both = {"one": 1.0, "other": 1.0}
+    forecast = planted_forecast(both, unexplained=0.3 if decided == "law" else 0.7)
+    found = covered(0.1 if decided == "law" else 0.6)
+    tried = None
+    if decided == "trials":
+        ways = tuple(Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4))
+        tried = TriedSteps(10, (LAW, 0.5), ways, (5.0, 5.01))
+    asked = question(least={"d": 0.3, "c": 0.02}, most={"a": 0.0, "b": 0.9})
+    outlook = answer_of(found, drawn_of_five(), asked, tried, forecast).outlook
+    assert outlook is not None
+    assert outlook.decided == decided
+    assert [*outlook.freedom] == ["a", "b", "c", "d", "e"]
+    assert [*outlook.frontier] == ["one", "other"]
+    assert [*outlook.differences] == ["uniform"]
+    assert {one.domain for one in outlook.bounds} >= {"d", ""}
+    assert all(one.costs.loss >= 0 for one in outlook.bounds)
+    for one in outlook.bounds:
+        if one.side == "at most":
+            assert one.of_more is not None
+            assert one.of_more <= one.costs.loss
+    *each, together = outlook.bounds
+    assert together.costs.loss >= max(one.costs.loss for one in each) - 1e-6
+
+
+def test_what_is_expected_of_the_free_answer_is_never_worse() -> None:
+    """Of targets of which something is unexplained too: their scatter has no mean."""
+    forecast = planted_forecast({"one": 3.0, "other": 1.0}, unexplained=0.4)
+
+    def loss(**bounds: Any) -> float:
+        best = best_of(forecast, question(**bounds)).decision.weights
+        return forecast.expected(best)["all targets"].loss
+
+    free = loss()
+    for bounds in ({"most": {"a": 0.3}}, {"least": {"c": 0.15}}, {"most": {"e": 0.9}}):
+        assert loss(**bounds) >= free - 2e-6, bounds
+
+
+BOUNDS: dict[str, Any] = {
+    "least": {"c": 0.123456789, "d": 1e-7},
+    "most": {"a": 0.0, "b": 1e-7, "c": 0.3, "d": 1.0, "e": 1.0},
+}
+
+
+@pytest.mark.parametrize("decided", ["law", "match", "trials", "run"])
+def test_bounds_hold_exactly_in_every_answer(decided: str) -> None:
+    """Not a token of a domain of which none is allowed, in 150 billion."""
+    forecast, found = planted_forecast(unexplained=0.7), covered(0.1 if decided == "law" else 0.6)
+    tried, changes = None, dict(BOUNDS)
+    if decided == "trials":
+        ways = tuple(Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4))
+        tried = TriedSteps(10, (LAW, 0.5), ways, (5.0, 5.01))
+    if decided == "run":
+        rates = torch.full((5,), 4.0).double()
+        changes["run"] = RunLength(
+            tokens=1e6, repetition_constant=4.0, rates=rates, before=torch.zeros(5).double()
+        )
+    given = None if decided == "run" else forecast
+    answer = answer_of(found, drawn_of_five(), question(**changes), tried, given)
+    weights = answer.mixture.as_dict()
+    assert weights["a"] == 0.0
+    assert all(weights[name] <= most for name, most in BOUNDS["most"].items())
+    assert all(weights[name] >= least for name, least in BOUNDS["least"].items())
+    assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
+    again = json.loads(answer.mixture.to_json())["weights"]
+    assert again == weights, "the file has the same numbers"
+    if decided == "law":
+        assert (answer.draws[:, 0] == 0).all()
+        assert (answer.mixture.hdi or ())[0] == (0.0, 0.0)
 
 
 def test_what_decides_by_the_law() -> None:

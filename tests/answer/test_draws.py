@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import arviz as az
@@ -9,10 +10,32 @@ import numpy as np
 import pytest
 import torch
 
-from bydore_pyro.answer.draws import interval_of_draws, mixture_of_draws, raised, to_the_bounds
+from bydore_pyro.answer.draws import (
+    interval_of_draws,
+    mixture_of_draws,
+    mixture_within,
+    raised,
+    to_the_bounds,
+)
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_the_last_thing_that_is_done_to_weights_is_to_bound_them(free: bool) -> None:
+    asked = Question(names=("a", "b", "c"), tokenizer="t", data_sha256="d")
+    found = Mixture(names=asked.names, weights=(0.5, 0.3, 0.2 + 1e-9))
+    assert mixture_within(found, asked, free=free) is found, "without bounds nothing moves"
+    least = dataclasses.replace(asked, least={"c": 0.2 + 1e-7})
+    raised = mixture_within(found, least, free=free)
+    assert raised.weights[2] == 0.2 + 1e-7
+    assert raised.free_weights is None, "there is no cap"
+    both = dataclasses.replace(least, most={"a": 0.0, "b": 1.0, "c": 1.0})
+    bounded = mixture_within(found, both, free=free)
+    assert bounded.weights == pytest.approx((0.0, 0.6, 0.4))
+    assert bounded.weights[0] == 0.0
+    assert bounded.free_weights == (found.weights if free else None)
 
 
 def mixture_of(draws: np.ndarray, names: Sequence[str], **more: dict) -> Mixture:

@@ -349,6 +349,8 @@ def test_mistakes_with_tables_leave_nothing(
         (["--method", "olmix"], "Expected a method (uniform, natural,"),
         ([], "autoscale, mde, mixmin, fastmix, bydore), found none"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
+        (["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
+         "Expected --at_least without --runs, found them together"),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
          "trains proxies here (regmix, d_optimal, autoscale, mde, mixmin, bydore), found 'do"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from mutations import replaced
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_caps
+from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_bounds
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
@@ -162,8 +163,8 @@ def test_caps_give_the_nearest_feasible_mixtures() -> None:
     """Against SciPy's minimum of the KL divergence from the free weights; many at once."""
     rng = np.random.default_rng(0)
     free, most = rng.dirichlet(np.ones(5), 20), np.array([0.1, 0.3, 0.25, 0.5, 0.2])
-    found = within_caps(free, most)
-    assert (found <= most + 1e-12).all()
+    found = within_bounds(free, np.zeros(5), most)
+    assert (found <= most).all()
     for row, capped in zip(free, found, strict=True):
         best = optimize.minimize(
             lambda w, p: np.sum(w * np.log(w / p)),
@@ -173,6 +174,47 @@ def test_caps_give_the_nearest_feasible_mixtures() -> None:
             constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
         )
         np.testing.assert_allclose(capped, best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_hold_exactly_and_give_the_nearest_mixtures(seed: int) -> None:
+    """Both sides at once, 0 and equal bounds among them. Within the bounds a factor is common to
+    all weights, above them it is larger, below smaller."""
+    rng = np.random.default_rng(seed)
+    free = rng.dirichlet(np.full(8, 0.5), 200)
+    least = np.where(rng.random(8) < 0.5, rng.random(8) / 8, 0)
+    most = np.maximum(least, np.where(rng.random(8) < 0.5, rng.random(8) / 3, 1))
+    most[0], least[0], least[1], most[1] = 0.0, 0.0, 1 / 7, 1 / 7
+    most[7], least[7] = 1.0, 0.0
+    found = within_bounds(free, least, most)
+    assert (found <= most).all()
+    assert (found >= least).all()
+    assert (found[:, 0] == 0).all(), "not a token where none is allowed"
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-14)
+    factor = found / free
+    inside = (found > least) & (found < most)
+    common = np.nanmedian(np.where(inside, factor, np.nan), 1, keepdims=True)
+    np.testing.assert_allclose(np.where(inside, factor / common, 1), 1, atol=1e-9)
+    room = least < most
+    assert (np.where(room & (found == most), factor, 0) <= common * (1 + 1e-9)).all()
+    assert (np.where(room & (found == least), factor, np.inf) >= common * (1 - 1e-9)).all()
+    again = within_bounds(found, least, most)
+    np.testing.assert_allclose(again, found, atol=1e-15)
+
+
+def test_a_mixture_has_smallest_weights_beside_its_caps() -> None:
+    free = mixture(a=0.6, b=0.3, c=0.1, d=0.0)
+    found = free.capped({"a": 0.4, "b": 0.4}, {"d": 0.3})
+    assert found.weights == pytest.approx((0.4, 0.225, 0.075, 0.3))
+    assert found.as_dict()["a"] <= 0.4
+    assert found.as_dict()["d"] >= 0.3
+    for most, least, message in (
+        ({}, {"a": 0.7, "b": 0.4}, "found sum 1.1"),
+        ({"a": 0.1}, {"a": 0.2}, "within the largest"),
+        (dict.fromkeys("abcd", 0.2499999), {}, "found text for 0.9999996 of it"),
+    ):
+        with pytest.raises(DataError, match=re.escape(message)):
+            free.capped(most, least)
 
 
 def test_a_mixture_is_held_against_the_data() -> None:

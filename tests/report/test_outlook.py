@@ -81,14 +81,19 @@ def test_a_verdict_is_about_a_difference_in_loss(
 @pytest.mark.parametrize(("decided", "then"), [("trials", "Trial runs"), ("match", "--trials 4")])
 def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> None:
     uncovered = {"web": 0.99}
-    (told,) = outlook_verdicts(planted(decided=decided), uncovered)
+    told, *others = outlook_verdicts(planted(decided=decided), uncovered)
     assert "explains 99 % of web, so that its losses are guesses" in told.figures
     assert "those of all targets; not those of law." in told.figures
     assert then in told.figures
     given, _ = outlook_verdicts(planted(decided="", better=(0.95, 0.95)), uncovered)
     assert (given.level, given.answer) == ("careful", "Yes"), "a guess is in it"
     assert "(from 90 % on it is decided)" in given.figures
-    (alone,) = outlook_verdicts(planted(decided=decided, targets=("web",)), uncovered)
+    assert [(one.question, one.level, one.answer) for one in others] == [
+        ("Is it better than uniform?", "careful", "Yes"),
+        ("Is it better than natural?", "careful", "Open"),
+    ], "what chose the weights takes nothing from the page"
+    assert all("The law hardly knows these losses." in one.figures for one in others)
+    alone, *_ = outlook_verdicts(planted(decided=decided, targets=("web",)), uncovered)
     assert "a question without it" not in alone.figures
 
 
@@ -103,8 +108,23 @@ def test_an_answer_that_is_the_baseline_is_called_so() -> None:
 
 
 def test_no_target_worse_has_its_probability() -> None:
-    *_, told = outlook_verdicts(planted(none_worse=0.93))
+    *_, told = outlook_verdicts(planted(none_worse=0.93, probability=0.9))
     assert told.heading == "Is no target worse than under the baseline? With probability 93 %."
+    assert "in 93 % of the draws; 90 % was asked for" in told.figures
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "level"),
+    [(0.93, 0.9, "good"), (0.93, 0.95, "careful"), (0.9, 0.9, "good"), (0.5, 0.9, "careful"),
+     (0.49, 0.9, "bad"), (0.0, 0.9, "bad"), (0.0, None, "bad"), (0.4, 0.3, "good")],
+)  # fmt: skip
+def test_the_level_follows_from_the_probability(
+    held: float, asked: float | None, level: str
+) -> None:
+    *_, told = outlook_verdicts(planted(none_worse=held, probability=asked))
+    assert told.level == level
+    *_, guess = outlook_verdicts(planted(none_worse=held, probability=asked), {"web": 0.99})
+    assert guess.level == ("careful" if level == "good" else level)
 
 
 def test_bounds_have_their_price() -> None:

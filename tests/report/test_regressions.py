@@ -51,6 +51,16 @@ def test_an_improvement_is_called_one_where_it_is(gain: dict[str, Any], expected
     assert ("cannot say how certain" in found.figures) == (gain.get("probability") is None)
 
 
+def test_a_probability_that_a_regression_overstates_is_not_left_alone() -> None:
+    found = verdict(
+        fitted(gain_over_prior={"mean": 0.2, "probability": 1.0, "sure": False}), BETTER
+    )
+    assert (found.level, found.answer) == ("careful", "Perhaps")
+    assert found.figures.endswith(
+        "with probability 100 %. But the regression's predictions are not sure, and so this is not."
+    )
+
+
 def test_intervals_are_held_against_the_prior() -> None:
     for prior, told in (((0.8, 0.2), "its share of the prior"), (None, "the uniform share 0.500")):
         (found,) = (v for v in verdicts_of(fitted(prior)) if v.question == "How much is decided?")

@@ -20,6 +20,7 @@ from report_runs import (
 )
 
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.outlook import WITHIN
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
     agreement_table,
@@ -28,6 +29,7 @@ from bydore_pyro.report.tables import (
     comparison_table,
     cost_sentence,
     cost_table,
+    intervals_words,
     loss_table,
     round_table,
     targets_table,
@@ -119,6 +121,23 @@ def test_commands_are_quoted_and_whole(record: RunRecord) -> None:
     assert of_shards in told[1]
 
 
+def test_two_intervals_of_a_weight_are_explained() -> None:
+    assert intervals_words(record_of()) is None, "there is one"
+    for decided, word in (("law", "law of losses"), ("trials", "trial runs"), ("match", "gradien")):
+        outlook = outlook_of(decided=decided)
+        record = record_of(metrics=metrics_of(outlook=outlook))
+        assert {"94 % interval", WITHIN} < set(weights_table(record).header)
+        words = intervals_words(record)
+        assert words is not None
+        assert word in words
+        assert words.startswith("The 94 % interval is where the best weight probably lies ")
+        assert f'"{WITHIN}" is how far this weight may move' in words
+    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
+    assert "best weight without caps" in (
+        intervals_words(record_of(capped, metrics=metrics_of(outlook=outlook_of()))) or ""
+    )
+
+
 def test_several_targets_are_told_apart() -> None:
     share = dict(zip(NAMES, (0.5, 0.3, 0.15, 0.05), strict=True))
     one = plain(TargetRecord(importance=0.5, composition=share, unexplained=0.2))
@@ -127,7 +146,10 @@ def test_several_targets_are_told_apart() -> None:
         "importance": "50 %", "unexplained": "20 %",
         "made most of": "code 50 %, law 30 %, prose 15 %",
     }  # fmt: skip
-    assert not targets_table(record_of(metrics={"targets": {"x": one}})).rows
+    alone = targets_table(record_of(metrics={"targets": {"x": one}}))
+    assert cells(alone, "x")["made most of"] == "code 50 %, law 30 %, prose 15 %"
+    assert alone.caption == "What the target is made of"
+    assert not targets_table(record_of()).rows
 
 
 def test_rounds_and_seeds(tmp_path: Path) -> None:

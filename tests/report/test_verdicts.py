@@ -138,6 +138,10 @@ def test_the_targets_that_are_not_covered_are_named() -> None:
     assert record.uncovered == {"german": 0.99}
     told = verdict(record, COVERED).figures
     assert "no mixture explains 99 % of german; law is covered." in told
+    together = dataclasses.replace(record.metrics.matching, unexplained=0.3)
+    metrics = dataclasses.replace(record.metrics, matching=together)
+    found = verdict(dataclasses.replace(record, metrics=metrics), COVERED)
+    assert (found.level, found.answer) == ("careful", "In part"), "not of every target"
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,17 @@ def test_a_budget_that_does_not_reach(method: str, text: Path, tmp_path: Path) -
         fit(method, problem, options, tmp_path / "search")
 
 
+@pytest.mark.parametrize("method", ["natural", "bydore"])
+def test_every_method_keeps_bounds_exactly(method: str, text: Path, tmp_path: Path) -> None:
+    bounds = ("--at_most", "a=0", "b=0.3", "--at_least", "b=0.25")
+    options = options_for(text, "--budget", "24", *bounds)
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    weights = fit(method, problem, options, tmp_path / "search").mixture.as_dict()
+    assert weights["a"] == 0
+    assert 0.25 <= weights["b"] <= 0.3
+    assert weights["c"] >= 0.7 - 1e-12
+
+
 def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:
     options = options_for(text, "--seed", "5")
     domains = domains_of(options, load_domains(options).corpus, 5)

@@ -130,13 +130,15 @@ def test_targets_are_told_and_answered(both: Read) -> None:
         assert list(one.composition.values()) == pytest.approx(mean.tolist())
         assert all(one.low[n] <= one.composition[n] <= one.high[n] for n in domains.names)
     assert [one.unexplained for one in records.values()] == targets.unexplained
-    answer = answered(options, domains, targets, readings, None, cost := Cost())
+    answer, known = answered(options, domains, targets, readings, None, cost := Cost())
+    assert known == readings
+    assert known is not readings, "the caller's list stays its own"
     assert answer.tried is None
     assert answer.outlook is not None
     assert answer.outlook.importance == {"a": 0.75, "b": 0.25}
     assert cost.seconds["law"] > 0
     assert len(readings) == 2
-    alone = answered(options, domains, targets, [], None, Cost())
+    alone, _ = answered(options, domains, targets, [], None, Cost())
     assert alone.forecast is None
     assert (float(alone.draws[:, 2].mean()) < 0.2) == (answer.mixture.weights[2] < 0.2)
 

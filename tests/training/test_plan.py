@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
 
+from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.mixture import Mixture, within_bounds
 from bydore_pyro.training.checkpoints import write_seal
 from bydore_pyro.training.order import MixtureState, begin
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
@@ -54,6 +57,30 @@ def test_refused(corpus: TokenStore, options: dict[str, Any], message: str) -> N
     with pytest.raises(ValueError, match=message) as caught:
         plan(corpus, **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("length", "batch"), [(32, 8), (48, 7), (64, 16)])
+def test_what_a_search_proposes_within_its_epochs_is_accepted(
+    corpus: TokenStore, length: int, batch: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the sequences and steps of the training, also where a weight is at its cap."""
+    tokens, epochs = 20_001, 0.7
+    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    most = domains.most_weights(epochs, tokens)
+    weights = within_bounds(
+        np.array([[0.9, 0.05, 0.03, 0.02]]), np.zeros(4), np.array([*most.values()])
+    )[0]
+    assert weights[0] == most[domains.names[0]] < 0.9, "the cap binds"
+    stages = Stages.constant(Mixture(names=domains.names, weights=tuple(weights.tolist())))
+    given = {"sequence_length": length, "target_batch_sequences": batch, "stages": stages}
+    found = plan(corpus, tokens=str(tokens), max_epochs=epochs, **given)
+    assert found.config.steps * batch * length > tokens, "whole steps"
+    assert "(--max_epochs 0.7), because the run has whole steps" in capsys.readouterr().err
+    for more in (f"{1.05 * tokens}", f"{1.003 * tokens}"):
+        with pytest.raises(DataError, match="Expected to read the text") as caught:
+            plan(corpus, tokens=more, max_epochs=0.999 * epochs, **given)
+        allowed, times = re.findall(r"[\d.]+(?= times)", str(caught.value))
+        assert float(allowed) < float(times), "numbers that differ"
 
 
 def test_mixture_and_text_go_together(corpus: TokenStore) -> None:

@@ -17,6 +17,7 @@ from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import (
     DataError,
     RunFolderError,
+    distinct,
     expecting,
     familiar_errors,
     fault_of,
@@ -28,6 +29,13 @@ from bydore_pyro.utils.files import write_tree
 from bydore_pyro.utils.folders import appearing_folder
 
 MUCH = 10**15
+
+
+def test_numbers_that_differ_look_different() -> None:
+    assert distinct(1.5, 2.25) == ("1.5", "2.25")
+    assert distinct(1.5, 1.5000004) == ("1.5", "1.5000004")
+    assert distinct(1.0, 0.9999996, kind="f") == ("1.0000000", "0.9999996")
+    assert distinct(4.0, 4.0 * (1 + 2e-16))[0] != distinct(4.0, 4.0 * (1 + 2e-16))[1]
 
 
 def test_a_missing_package_tells_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
