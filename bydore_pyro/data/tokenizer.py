@@ -74,9 +74,36 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    _train(tokenizer, texts, trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT)
     fast.save_pretrained(str(folder))
+
+
+def _train(tokenizer: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
+    """Trains a tokenizer in a thread of its own: the library merges pairs for up to minutes, in
+    which the thread that it is called from hears no request to stop."""
+    stopped, training = threading.Event(), Future[None]()
+
+    def given() -> Iterator[str]:
+        for text in texts:
+            if stopped.is_set():
+                raise RuntimeError("Expected to go on, found a request to stop")
+            yield text
+
+    def train() -> None:
+        try:
+            training.set_result(tokenizer.train_from_iterator(given(), trainer))
+        except BaseException as error:
+            training.set_exception(error)
+
+    thread = threading.Thread(target=train, daemon=True)
+    thread.start()
+    try:
+        training.result()
+    except KeyboardInterrupt:
+        stopped.set()
+        thread.join(1.0)  # it ends unless it merges: nothing of it may run while Python ends
+        raise
 
 
 def save_tokenizer(name: str, folder: Path) -> None:

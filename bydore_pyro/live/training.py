@@ -19,7 +19,16 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
 from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, spent
 from bydore_pyro.training import MEASURING, TargetConfig
-from bydore_pyro.utils import DataError, RunFolder, expecting, plain, read_tree, tell, write_tree
+from bydore_pyro.utils import (
+    DataError,
+    Interrupted,
+    RunFolder,
+    expecting,
+    plain,
+    read_tree,
+    tell,
+    write_tree,
+)
 
 FOLDER = "live"  # in a checkpoint
 BEGINNING = 8  # the first round is after this part of the run, a quarter and a half follow
@@ -116,11 +125,22 @@ class LiveTraining:
         return self.mixture.before(step - self.lag)
 
     def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
-        """Measures if a round is due; returns what to log then, by name."""
-        if not self.mixture.due(step) or step + self.lag >= self._config.steps:
+        """Measures if a round is due and was not measured yet; returns what to log then, by name.
+
+        Raises:
+            Interrupted: See `stop_if_asked`; the round is as if it had not begun.
+        """
+        rounds = self.mixture.rounds
+        measured = bool(rounds) and rounds[-1].step >= step
+        if measured or not self.mixture.due(step) or step + self.lag >= self._config.steps:
             return {}
         batch, before = self._config.target_batch_sequences, self.mixture.cost.report()["seconds"]
-        found = self.mixture.measure(model, step, self._most(step))
+        state = self.mixture.state()
+        try:
+            found = self.mixture.measure(model, step, self._most(step))
+        except Interrupted:
+            self.mixture.restore(state)
+            raise
         seconds = self.mixture.cost.report()["seconds"] - before
         largest = sorted(self.mixture.weights.items(), key=lambda item: -item[1])[:3]
         tell(

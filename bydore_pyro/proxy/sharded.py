@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.proxy.gradients import random_signs
 from bydore_pyro.proxy.measured_model import MeasuredModel
+from bydore_pyro.utils import stop_if_asked
 
 FEWEST = 8  # micro-batches of a batch, where it has as many sequences
 
@@ -73,7 +74,11 @@ class ShardedSketch:
     ) -> tuple[Tensor, Tensor]:
         """Returns sketches ``(M, S)`` and losses ``(M,)``, nats per token, float32, on the CPU, of
         the ``M`` micro-batches of token ids ``(B, T)``; charges a part of the cost counter, and
-        says how many sequences are `done`."""
+        says how many sequences are `done`.
+
+        Raises:
+            Interrupted: See `stop_if_asked`; it is asked after every micro-batch.
+        """
         parallel = self.model.parallel
         together = micro_batch(len(batch), parallel.count)
         before = [parameter.grad for parameter, *_ in self._shards]
@@ -88,6 +93,7 @@ class ShardedSketch:
                 sketches.append(self._folded())
                 losses.append(loss.detach())
                 done(len(rows))
+                stop_if_asked(parallel.largest)
         finally:
             for (parameter, *_), gradient in zip(self._shards, before, strict=True):
                 parameter.grad = gradient

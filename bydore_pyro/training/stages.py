@@ -51,7 +51,11 @@ class Schedule(Protocol):
 
     def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
         """Reacts to a finished step, counted from 1; returns what to log, by name, with
-        `MEASURING`, or nothing."""
+        `MEASURING`, or nothing.
+
+        Raises:
+            Interrupted: When it is asked to stop; called again, it reacts to the step anew.
+        """
 
     def record(self) -> dict[str, Any]:
         """Returns its part of `metrics.json`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
 from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import TrainingPlan
 from bydore_pyro.training.stages import MEASURING
-from bydore_pyro.utils import NonFiniteError, RunFolder
+from bydore_pyro.utils import Interrupted, NonFiniteError, RunFolder
 
 
 def _apart(start: Callable[[int], None] | None, worker: int) -> None:
@@ -102,6 +103,11 @@ class RunCallback(TrainerCallback):
                     "--learning_rate may help"
                 )
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Measures the round behind the checkpoint if the run was stopped in it."""
+        if state.global_step:
+            self._let_move(args, state)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Lets a mixture move; checks for requests to stop, the folder, and the text before a save.
 
@@ -111,17 +117,23 @@ class RunCallback(TrainerCallback):
         """
         state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
         self._trainer.folder.require()  # the Trainer would make it again
-        if self._plan.live is not None:
-            model: Any = self._trainer.accelerator.unwrap_model(self._trainer.model)
-            logged = self._plan.live.after_step(model, state.global_step)
-            if logged and args.report_to:
-                self._trainer.log(logged)
-            for bar in self._trainer.bars() if logged else ():
-                bar.set_postfix_str(f"measuring {logged[MEASURING]:.1%}", refresh=False)
+        with suppress(Interrupted):  # the run that goes on measures this round, then the next step
+            self._let_move(args, state)
         if self._trainer.largest(self._asked()):
             control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:
             self._plan.store.require_unchanged()
+
+    def _let_move(self, args: Any, state: Any) -> None:
+        """Measures a round of a live mixture where one is due."""
+        if self._plan.live is None:
+            return
+        model: Any = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        logged = self._plan.live.after_step(model, state.global_step)
+        if logged and args.report_to:
+            self._trainer.log(logged)
+        for bar in self._trainer.bars() if logged else ():
+            bar.set_postfix_str(f"measuring {logged[MEASURING]:.1%}", refresh=False)
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Completes the checkpoint when every process has written its file."""

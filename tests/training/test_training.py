@@ -166,7 +166,7 @@ def test_a_signal_saves_first_and_says_where(
     step: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In any step, once, however often it comes; with workers that read ahead."""
+    """In any step; with workers that read ahead."""
     before = signal.signal(number, signal.default_int_handler)  # it may be ignored
     asking, run = SignalAt(step, number), tmp_path / "run"
     try:
