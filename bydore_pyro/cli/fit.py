@@ -46,7 +46,9 @@ from bydore_pyro.utils import (
     option,
     plain,
     provenance,
+    resume_command,
     tell,
+    told_if_stopped,
     warn_idle,
 )
 
@@ -168,7 +170,8 @@ def fit_command(arguments: Sequence[str]) -> None:
         folder.write_config("fit", options.as_dict())
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
-    found = fit(options.fit.method, problem, options, folder.path / "search")
+    with told_if_stopped(f"Go on with: {resume_command(folder.path)}"):
+        found = fit(options.fit.method, problem, options, folder.path / "search")
     found = replace(found, mixture=found.mixture.unpooled(domains.pools))
     epochs = run_epochs(options, domains, found.mixture)
     _write_fit(folder, options, found, domains.names, problem.cost, epochs)

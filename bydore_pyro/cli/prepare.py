@@ -29,6 +29,7 @@ from bydore_pyro.utils import (
     one_line_errors,
     option,
     parse_options,
+    told_if_stopped,
     visible,
 )
 
@@ -103,9 +104,10 @@ def prepare_command(arguments: Sequence[str]) -> None:
         )
     join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
-    plan = make_plan(given.data, *parts, tokens=given.tokens)
-    processes = given.processes if given.processes is not None else os.cpu_count() or 1
-    store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
+    with told_if_stopped("What was read is kept. Go on with the same command"):
+        plan = make_plan(given.data, *parts, tokens=given.tokens)
+        processes = given.processes if given.processes is not None else os.cpu_count() or 1
+        store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
     print(f"{store_table(store)}\n\n{COLUMNS}")
     folder = visible(str(store.folder))
     print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")

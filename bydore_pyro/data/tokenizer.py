@@ -82,17 +82,19 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None
 def _train(tokenizer: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
     """Trains a tokenizer in a thread of its own: the library merges pairs for up to minutes, in
     which the thread that it is called from hears no request to stop."""
-    stopped, training = threading.Event(), Future[None]()
+    stopped, merging, training = threading.Event(), threading.Event(), Future[None]()
 
     def given() -> Iterator[str]:
         for text in texts:
             if stopped.is_set():
                 raise RuntimeError("Expected to go on, found a request to stop")
             yield text
+        merging.set()
 
     def train() -> None:
         try:
-            training.set_result(tokenizer.train_from_iterator(given(), trainer))
+            tokenizer.train_from_iterator(given(), trainer)
+            training.set_result(None)
         except BaseException as error:
             training.set_exception(error)
 
@@ -102,7 +104,8 @@ def _train(tokenizer: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
         training.result()
     except KeyboardInterrupt:
         stopped.set()
-        thread.join(1.0)  # it ends unless it merges: nothing of it may run while Python ends
+        while thread.is_alive() and not merging.is_set():
+            thread.join(0.1)  # its Python may not run while Python ends
         raise
 
 

@@ -61,4 +61,5 @@ from .terminal import progress_bar as progress_bar
 from .terminal import return_freed_memory as return_freed_memory
 from .terminal import stop_if_asked as stop_if_asked
 from .terminal import tell as tell
+from .terminal import told_if_stopped as told_if_stopped
 from .terminal import visible as visible

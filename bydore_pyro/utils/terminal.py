@@ -4,8 +4,8 @@ Names of domains come from data, and paths from others: what would steer the ter
 instead of done. Files keep it as it is.
 
 SIGINT (Ctrl-C), SIGTERM (what schedulers send before they kill) and SIGHUP (the terminal has gone)
-are requests to stop. The first raises `Interrupted` where it arrives. Inside `deferred` it is noted:
-who works there asks at safe points, at most seconds apart, saves, and raises it. A second request
+ask to stop. The first raises `Interrupted` where it arrives. Inside `deferred` it is noted, and
+who works there asks at safe points, at most seconds apart, saves, and raises it. A second one
 ends the process at once, as a kill does.
 """
 
@@ -229,6 +229,16 @@ def stop_if_asked(agreed: Callable[[int], int] = int) -> None:
     requests = _requests()
     if number := agreed(requests.number if requests is not None else 0):
         raise Interrupted(number)
+
+
+@contextmanager
+def told_if_stopped(line: str) -> Iterator[None]:
+    """Prints a line, such as how to go on, if a request to stop ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(line)
+        raise
 
 
 @contextmanager

@@ -103,6 +103,7 @@ def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:
         model = AutoModelForCausalLM.from_pretrained(folder)
         assert len(tokenizer) == model.config.vocab_size == corpus.vocabulary
         assert model.config.eos_token_id == tokenizer.eos_token_id
+        assert model.config.trained_sequence_length == 32, "bydore evaluate reads no longer contexts"
         assert same_bits(weights_in(folder), weights_in(whole.folder / "model"))
 
 
@@ -175,7 +176,7 @@ def test_a_signal_saves_first_and_says_where(
     finally:
         signal.signal(number, before)
     assert found.value.exit_code == code
-    saved = f"Saved {run}/checkpoints/checkpoint-{step}. Go on with: bydore train --resume {run}"
+    saved = f"Saved {run}/checkpoints/checkpoint-{step}\nGo on with: bydore train --resume {run}\n"
     assert saved in capsys.readouterr().err
     assert asking.saved == 1 + step // 4
     assert not (run / "model").exists()
