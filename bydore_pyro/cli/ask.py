@@ -50,7 +50,7 @@ def _ask(run: Path, options: AskOptions) -> None:
 
     from bydore_pyro.answer import inference_data
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import ask
+    from bydore_pyro.runs import GIVEN, ask, write_text_index
     from bydore_pyro.utils import RunFolder, plain, tell, told_if_stopped
 
     options.goal.warn_of_idle()
@@ -60,6 +60,9 @@ def _ask(run: Path, options: AskOptions) -> None:
         asked = ask(run, options.ask, options.goal, folder.path)
     question = dataclasses.asdict(options.ask.anywhere())
     given = {"ask": question, "answer": {"of": str(run.absolute())}}
+    write_text_index(folder, asked.domains.corpus)
+    if asked.mixture is not None:
+        folder.write_text(GIVEN, asked.mixture.to_json() + "\n")
     folder.write_config("ask", {**asked.options.as_dict(), **given})
     folder.write_posterior("posterior.nc", inference_data(asked.answer))
     folder.write_json("metrics.json", plain(asked.metrics))

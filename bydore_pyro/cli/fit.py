@@ -28,6 +28,7 @@ from bydore_pyro.runs import (
     problem_of,
     run_epochs,
     spent,
+    write_text_index,
 )
 from bydore_pyro.tables import (
     ALL,
@@ -167,6 +168,7 @@ def fit_command(arguments: Sequence[str]) -> None:
     folder = begin_run(options, "fit", resume)
     domains = load_domains(options)
     if resume is None:
+        write_text_index(folder, domains.corpus)
         folder.write_config("fit", options.as_dict())
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")

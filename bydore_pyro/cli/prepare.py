@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -109,8 +110,19 @@ def prepare_command(arguments: Sequence[str]) -> None:
         processes = given.processes if given.processes is not None else os.cpu_count() or 1
         store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
     print(f"{store_table(store)}\n\n{COLUMNS}")
-    folder = visible(str(store.folder))
-    print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")
+    print(f"In {visible(str(store.folder))}. {visible(_next_line(store))}")
+
+
+def _next_line(store: TokenStore) -> str:
+    """Returns a search on a store, as it can be run: on its largest domain that can be judged."""
+    if len(store.names) < 2:
+        return "A search needs two domains or more."
+    target = max(store.names, key=lambda name: len(store.validation[name]))
+    folder, domain = shlex.quote(str(store.folder)), shlex.quote(target)
+    return (
+        "The target of a search is a domain, several, files of rows (FILE.jsonl) or 'all'. "
+        f"Next: bydore search --data {folder} --validation {domain} --out RUN"
+    )
 
 
 def store_table(store: TokenStore) -> str:

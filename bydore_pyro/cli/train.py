@@ -67,6 +67,11 @@ class TrainConfig(Checked):
     data: str = option(
         MISSING, "Token store, made by bydore prepare, or shards, as bydore search takes them."
     )
+    add: list[str] = option(
+        [],
+        "Token stores whose domains are trained on too, as for bydore ask: a domain of the same "
+        "name replaces the one of --data.",
+    )
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
     live: bool = option(
@@ -159,7 +164,13 @@ def _settled(options: TrainOptions) -> TrainOptions:
             f"trial runs chose the weights of {given.mixture}: they stay, and rounds only report "
             "(--live_level)"
         )
-    train = replace(given, data=run.data, validation=run.validation, live_level=level)
+    train = replace(
+        given,
+        data=run.data,
+        add=[str(Path(place).absolute()) for place in given.add],
+        validation=run.validation,
+        live_level=level,
+    )
     return replace(options, train=train, shards=replace(options.shards, tokenizer=tokenizer))
 
 
@@ -188,7 +199,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     transformers.utils.logging.set_verbosity_error()
     given, config = options.train, options.target
     out = resume or Path(given.out)
-    store = _store_of(given.data, options.shards)
+    store = _store_of(given.data, options.shards, given.add)
     if resume is None and given.mixture == NATURAL:
         total = sum(len(tokens) for tokens in store.train.values())
         shares = {name: len(tokens) / total for name, tokens in store.train.items()}
@@ -204,7 +215,8 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
                 f"{given.mixture}"
             )
         target = RunConfig(validation=given.validation, drop_copies=given.drop_copies)
-        store = with_targets(store, target, prepared=not names_shards(given.data))
+        prepared = not given.add and not names_shards(given.data)
+        store = with_targets(store, target, prepared=prepared)
         live = LiveTraining(
             store,
             target.validation_shares(),
@@ -229,16 +241,20 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         print(f"The rounds, as a page: bydore report {shlex.quote(str(out))}")
 
 
-def _store_of(data: str, given: ShardsConfig) -> TokenStore:
-    from bydore_pyro.data import TokenizerConfig, open_store
+def _store_of(data: str, given: ShardsConfig, added: Sequence[str]) -> TokenStore:
+    from bydore_pyro.data import TokenizerConfig, joined_stores, open_store
     from bydore_pyro.shards import open_shards
 
     named = asdict(given)
-    if not names_shards(data):
+    if names_shards(data):
+        corpus = CorpusConfig(validation_fraction=named.pop("validation_fraction"))
+        store = open_shards(data, corpus, TokenizerConfig(**named))
+    else:
         warn_idle(given, tuple(named), "a token store, which tells it itself")
-        return open_store(Path(data))
-    corpus = CorpusConfig(validation_fraction=named.pop("validation_fraction"))
-    return open_shards(data, corpus, TokenizerConfig(**named))
+        store = open_store(Path(data))
+    for place in added:
+        store = joined_stores(store, open_store(Path(place)))
+    return store
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:

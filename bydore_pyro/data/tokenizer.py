@@ -4,9 +4,11 @@ tokens, in this process or in several.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -80,16 +82,15 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None
 
 
 def _train(tokenizer: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
-    """Trains a tokenizer in a thread of its own: the library merges pairs for up to minutes, in
-    which the thread that it is called from hears no request to stop."""
-    stopped, merging, training = threading.Event(), threading.Event(), Future[None]()
+    """Trains a tokenizer in a thread of its own: the library counts and merges for up to minutes,
+    in which the thread that it is called from hears no request to stop."""
+    stopped, training = threading.Event(), Future[None]()
 
     def given() -> Iterator[str]:
         for text in texts:
             if stopped.is_set():
                 raise RuntimeError("Expected to go on, found a request to stop")
             yield text
-        merging.set()
 
     def train() -> None:
         try:
@@ -102,11 +103,17 @@ def _train(tokenizer: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
     thread.start()
     try:
         training.result()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         stopped.set()
-        while thread.is_alive() and not merging.is_set():
-            thread.join(0.1)  # its Python may not run while Python ends
+        atexit.register(_leave, thread, getattr(error, "exit_code", 130))
         raise
+
+
+def _leave(thread: threading.Thread, code: int) -> None:
+    """Ends the process if a thread is still in the library, which would abort Python's own end."""
+    if thread.is_alive():
+        sys.stdout.flush()
+        os._exit(code)
 
 
 def save_tokenizer(name: str, folder: Path) -> None:

@@ -141,10 +141,15 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
                 f"other data ({corpus.sha256[:12]})"
             )
         return
+    write_text_index(folder, corpus)
+    folder.write_config(name, options.as_dict())
+
+
+def write_text_index(folder: RunFolder, corpus: TokenStore) -> None:
+    """Notes which text a mixture is for: its tokenizer, and what its store's index counts."""
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
     folder.write_json("manifest.json", corpus.index)
-    folder.write_config(name, options.as_dict())
 
 
 def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,7 +126,13 @@ def test_bytes_are_those_of_the_characters_that_are_read(tmp_path: Path) -> None
         ({"max_position_embeddings": 8192, TRAINED_LENGTH: 4096}, None, 4096, 4096, "was trained"),
         ({"max_position_embeddings": 512}, None, 512, 512, "max_position_embeddings"),
         ({"max_position_embeddings": 131072}, None, 131072, 2048, "documents of at most 2,048"),
-        ({"max_position_embeddings": 2048, TRAINED_LENGTH: 128}, 256, 256, 256, "--sequence_length"),
+        (
+            {"max_position_embeddings": 2048, TRAINED_LENGTH: 128},
+            256,
+            256,
+            256,
+            "--sequence_length",
+        ),
         ({}, None, 2048, 2048, "does not say"),
         ({}, 4096, 4096, 4096, "--sequence_length"),
     ],
@@ -148,7 +154,7 @@ def test_a_context_longer_than_the_model_takes_is_refused() -> None:
 
 
 def test_what_is_no_text_is_refused(trained: tuple, tmp_path: Path) -> None:
-    model, tokenizer = trained
+    _, tokenizer = trained
     good = rows_of(tmp_path / "good.jsonl", TEXTS)
     assert len(read_documents(good, tokenizer, LONGEST, limit=3)) == 3
     with pytest.raises(
