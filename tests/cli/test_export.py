@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -67,6 +67,8 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
         told = capsys.readouterr().err.splitlines()[-1]
         assert "FILE" in told
         assert to == "nanotron" or " 50" in told
+    assert "warning" not in said
+    assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
 
 
 def test_what_to_do_with_the_file_names_it_as_a_shell_or_python_reads_it(
@@ -78,8 +80,6 @@ def test_what_to_do_with_the_file_names_it_as_a_shell_or_python_reads_it(
     place.unlink()
     _, said = exported(capsys, run, "--to", "nemo", "--prefix", "/d", "--out", place)
     assert f"json.load(open({str(place)!r}))" in said
-    assert "warning" not in said
-    assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
 
 
 @pytest.mark.filterwarnings("always")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from quick import quickly
 from training_runs import StopAt, mixture_for, same_bits, tiny_config, tiny_shape, weights_in
 from transformers import AutoModelForCausalLM
 
+from bydore_pyro.core.metropolis import _Chains
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.live.training import LiveTraining, sequences_of_round
@@ -28,6 +31,7 @@ from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Schedule, Stages
 from bydore_pyro.training.training import train_target
 from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.terminal import Interrupted
 
 STEPS = 40
 GIVEN: dict[str, Any] = {"tokens": str(STEPS * 8 * 32), "save_every": 8}
@@ -138,6 +142,38 @@ def test_killed_it_goes_on_with_the_same_bits(
     assert resumed["matching"]["rounds"] == metrics["matching"]["rounds"]
     assert resumed["live"]["tokens"] == metrics["live"]["tokens"]
     assert resumed["tokens_by_domain"] == metrics["tokens_by_domain"]
+    assert same_bits(weights_in(run / "model"), weights_in(out / "model"))
+
+
+@pytest.mark.usefixtures("_heard")
+@pytest.mark.parametrize("part", ["sequence_gradients", "sweep"])
+def test_stopped_in_a_round_it_saves_the_steps_before_and_measures_it_anew(
+    corpus: TokenStore,
+    whole: tuple[Any, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+) -> None:
+    """While gradients are computed, and while the posterior is drawn."""
+    owner: Any = MeasuredModel if part == "sequence_gradients" else _Chains
+    plain, calls = getattr(owner, part), []
+
+    def ask(*given: Any) -> Any:
+        calls.append(part)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return plain(*given)
+
+    (out, metrics, _), run = whole, tmp_path / "run"
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(owner, part, ask)
+        train(corpus, run)
+    assert f"Saved {run}/checkpoints/checkpoint-5\n" in capsys.readouterr().err, "the first round's"
+    assert len(calls) < 20, "the rest of the round was not waited for"
+    resumed, _ = train(corpus, run, resume=True)
+    assert resumed["matching"]["rounds"] == metrics["matching"]["rounds"]
+    assert resumed["live"]["tokens"] == metrics["live"]["tokens"]
     assert same_bits(weights_in(run / "model"), weights_in(out / "model"))
 
 
