@@ -20,6 +20,7 @@ from bydore_pyro.data.tokenizer import train_tokenizer
 from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
 from bydore_pyro.evaluation.text import (
     LONGEST,
+    Context,
     Document,
     context_of,
     loss_per,
@@ -142,7 +143,7 @@ def test_the_longest_context(
 ) -> None:
     """Whatever a model takes, it knows the length at which it was trained."""
     found = context_of(SimpleNamespace(config=SimpleNamespace(**config)), asked)
-    assert (found.tokens, found.text) == (tokens, text)
+    assert found == Context(tokens, text, found.source)
     assert f"at most {tokens:,} tokens" in str(found)
     assert source in str(found)
 

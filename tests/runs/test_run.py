@@ -25,13 +25,22 @@ from tiny import folder_content
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.data.store import open_store
+from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.mixture import mixture_from
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.runs.run import Drive, begin_run, broken_off, is_finished, write_inputs
+from bydore_pyro.runs.run import (
+    Drive,
+    begin_run,
+    broken_off,
+    is_finished,
+    write_inputs,
+    write_text_index,
+)
 from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
@@ -255,6 +264,14 @@ def test_a_kill_within_a_round_loses_that_round_alone(
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
     assert saved == ["step-000004"], "the first of two rounds follows step 5"
+
+
+def test_a_run_notes_its_text(store: Path, tmp_path: Path) -> None:
+    corpus = open_store(store)
+    with RunFolder(tmp_path / "run") as folder:
+        write_text_index(folder, corpus)
+        assert json.loads((tmp_path / "run/manifest.json").read_text()) == corpus.index
+        assert tokenizer_sha256(tmp_path / "run") == corpus.tokenizer_sha256
 
 
 def edited(folder: Path, part: str, **fields: object) -> None:

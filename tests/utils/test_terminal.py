@@ -33,6 +33,7 @@ from bydore_pyro.utils.terminal import (
     return_freed_memory,
     stop_if_asked,
     tell,
+    told_if_stopped,
     visible,
     visible_streams,
 )
@@ -221,6 +222,15 @@ def test_a_second_request_while_it_ends_stops_at_once(tmp_path: Path) -> None:
         os.kill(process.pid or 0, signal.SIGINT)
     process.join(5)
     assert process.exitcode == 130
+
+
+def test_who_is_stopped_reads_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with told_if_stopped("Go on with: x"):
+        pass
+    assert capsys.readouterr().err == ""
+    with pytest.raises(KeyboardInterrupt), told_if_stopped("Go on with: x"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Go on with: x\n"
 
 
 def test_a_block_on_one_thread_leaves_the_others_as_they_were() -> None:
