@@ -103,7 +103,7 @@ class StopAt(TrainerCallback):
 
 
 class SignalAt(TrainerCallback):
-    """Sends this process a signal in a step, and again while it saves."""
+    """Sends this process a signal twice in a step, as `timeout` does."""
 
     def __init__(self, step: int, number: int) -> None:
         self.step, self.number, self.saved = step, number, 0
@@ -115,7 +115,5 @@ class SignalAt(TrainerCallback):
             os.kill(os.getpid(), self.number)
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Sends it again where it was sent."""
+        """Counts."""
         self.saved += 1
-        if state.global_step == self.step:
-            os.kill(os.getpid(), self.number)

@@ -46,17 +46,23 @@ def ask_command(arguments: Sequence[str]) -> None:
 def _ask(run: Path, options: AskOptions) -> None:
     import dataclasses
     import time
+    from contextlib import nullcontext
 
     from bydore_pyro.answer import inference_data
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import ask
-    from bydore_pyro.utils import RunFolder, plain, tell
+    from bydore_pyro.runs import GIVEN, ask, write_text_index
+    from bydore_pyro.utils import RunFolder, plain, tell, told_if_stopped
 
     options.goal.warn_of_idle()
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
-    asked = ask(run, options.ask, options.goal, folder.path)
+    kept = f"Finished trial runs are kept. Go on with the same command and --out {folder.path}"
+    with told_if_stopped(kept) if options.ask.trials else nullcontext():
+        asked = ask(run, options.ask, options.goal, folder.path)
     question = dataclasses.asdict(options.ask.anywhere())
     given = {"ask": question, "answer": {"of": str(run.absolute())}}
+    write_text_index(folder, asked.domains.corpus)
+    if asked.mixture is not None:
+        folder.write_text(GIVEN, asked.mixture.to_json() + "\n")
     folder.write_config("ask", {**asked.options.as_dict(), **given})
     folder.write_posterior("posterior.nc", inference_data(asked.answer))
     folder.write_json("metrics.json", plain(asked.metrics))

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import file_sha256
-from bydore_pyro.evaluation import EvaluationConfig, average_of, evaluate_model, load_model
+from bydore_pyro.evaluation import (
+    EvaluationConfig,
+    average_of,
+    context_of,
+    evaluate_model,
+    load_model,
+)
 from bydore_pyro.utils import (
     Checked,
     FolderLock,
@@ -25,11 +31,15 @@ from bydore_pyro.utils import (
     provenance,
     require_new_file,
     tell,
+    told_if_stopped,
     with_subject,
 )
 
 # What `--help` lists.
-COMMON = ("tasks", "num_fewshot", "limit", "data_dir", "hub", "batch_size", "device", "out")
+COMMON = (
+    *("tasks", "num_fewshot", "limit", "data_dir", "hub", "sequence_length", "batch_size"),
+    *("device", "out"),
+)
 
 NAME = "bydore evaluate"
 MODEL_FILE = re.compile(r".*\.(safetensors|model|txt|jinja)|(config|tokenizer.*|vocab)\.json")
@@ -62,7 +72,8 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
-        tasks = _evaluate(folder, out, options.evaluation)
+        with told_if_stopped("What was scored is kept. Go on with the same command"):
+            tasks = _evaluate(folder, out, options.evaluation)
     average = average_of(tasks)
     mean = {f"average of {sum('score' in one for one in tasks.values())}": average}
     told = {**tasks, **(mean if average else {})}
@@ -99,8 +110,13 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
     before = _kept(unfinished, {**identity, "versions": made_by["versions"]})
     begun = time.perf_counter() - before.get("seconds", 0.0)
 
+    model, tokenizer = load_model(folder, config.device)
+    context = context_of(model, config.sequence_length)
+    tell(f"{folder}: {context}")
+
     def write(path: Path, tasks: Mapping[str, Any]) -> None:
-        content = {"model": str(folder), **identity, **made_by, "tasks": tasks}
+        content = {"model": str(folder), **identity, "context": context._asdict(), **made_by}
+        content["tasks"] = tasks
         content |= {"average": average_of(tasks), "seconds": time.perf_counter() - begun}
         with appearing_file(path) as aside:
             text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
@@ -113,7 +129,6 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
         found = f"{result['metric']} {result['score']:.2f}" if scored else _as_text(result)
         tell(f"{label}: {found}")
 
-    model, tokenizer = load_model(folder, config.device)
     tasks = evaluate_model(model, tokenizer, config, before.get("tasks"), keep)
     write(out, tasks)
     unfinished.unlink(missing_ok=True)

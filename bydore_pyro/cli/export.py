@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,4 +59,6 @@ def export_command(arguments: Sequence[str]) -> None:
         tell(note)
     form, step = FORMATS[config.to], config.from_step
     use = form.use if step is None else form.stage.replace("{step}", str(step))
-    tell(f"Next: {use.replace('{file}', out or 'FILE')}")
+    place = out or "FILE"
+    use = use.replace("'{file}'", repr(place)).replace("{file}", shlex.quote(place))
+    tell(f"Next: {use}")

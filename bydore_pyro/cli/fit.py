@@ -28,6 +28,7 @@ from bydore_pyro.runs import (
     problem_of,
     run_epochs,
     spent,
+    write_text_index,
 )
 from bydore_pyro.tables import (
     ALL,
@@ -47,7 +48,9 @@ from bydore_pyro.utils import (
     option,
     plain,
     provenance,
+    resume_command,
     tell,
+    told_if_stopped,
     warn_idle,
 )
 
@@ -178,10 +181,12 @@ def fit_command(arguments: Sequence[str]) -> None:
     folder = begin_run(options, "fit", resume)
     domains = load_domains(options)
     if resume is None:
+        write_text_index(folder, domains.corpus)
         folder.write_config("fit", options.as_dict())
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
-    found = fit(str(options.fit.method), problem, options, folder.path / "search")
+    with told_if_stopped(f"Go on with: {resume_command(folder.path)}"):
+        found = fit(str(options.fit.method), problem, options, folder.path / "search")
     found = replace(found, mixture=found.mixture.unpooled(domains.pools))
     epochs = run_epochs(options, domains, found.mixture)
     _write_fit(folder, options, found, domains.names, problem.cost, epochs)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from bydore_pyro.utils import asks_for_help, fail, require_utf8
+from bydore_pyro.utils import asks_for_help, fail, one_line_errors, require_utf8
 
 # What each command does: its docstring's first sentence, which would take seconds to import.
 COMMANDS = {
@@ -38,4 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")
     require_utf8(f"bydore {given[0]}", given[1:])
-    command(given[0])(given[1:])
+    with one_line_errors(
+        f"bydore {given[0]}"
+    ):  # the import takes seconds, in which one may stop it
+        run = command(given[0])
+    run(given[1:])

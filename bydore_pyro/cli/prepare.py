@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from bydore_pyro.utils import (
     one_line_errors,
     option,
     parse_options,
+    told_if_stopped,
     visible,
 )
 
@@ -113,16 +115,28 @@ def prepare_command(arguments: Sequence[str]) -> None:
         )
     join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
-    plan = make_plan(given.data, *parts, tokens=given.tokens)
-    processes = given.processes if given.processes is not None else os.cpu_count() or 1
-    store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
+    with told_if_stopped("What was read is kept. Go on with the same command"):
+        plan = make_plan(given.data, *parts, tokens=given.tokens)
+        processes = given.processes if given.processes is not None else os.cpu_count() or 1
+        store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
     print(f"{store_table(store)}\n\n{COLUMNS}\n\n{files_table(plan)}")
     if count := store.index["rows_of_no_domain"]:
         print(f"Left out (rows of no domain): {count:,}.")
     for note, names in _by_note(store.index["notes"]).items():
         print(f"{listed(map(visible, names), MOST_NAMED)}: {note}.")
-    folder = visible(str(store.folder))
-    print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")
+    print(f"In {visible(str(store.folder))}. {visible(_next_line(store))}")
+
+
+def _next_line(store: TokenStore) -> str:
+    """Returns a search on a store, as it can be run: on its largest domain that can be judged."""
+    if len(store.names) < 2:
+        return "A search needs two domains or more."
+    target = max(store.names, key=lambda name: len(store.validation[name]))
+    folder, domain = shlex.quote(str(store.folder)), shlex.quote(target)
+    return (
+        "The target of a search is a domain, several, files of rows (FILE.jsonl) or 'all'. "
+        f"Next: bydore search --data {folder} --validation {domain} --out RUN"
+    )
 
 
 def store_table(store: TokenStore) -> str:

@@ -58,6 +58,11 @@ class TrainConfig(Checked):
     data: str = option(
         MISSING, "Token store, made by bydore prepare, or shards, as bydore search takes them."
     )
+    add: list[str] = option(
+        [],
+        "Token stores whose domains are trained on too, as for bydore ask: a domain of the same "
+        "name replaces the one of --data.",
+    )
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
@@ -110,8 +115,11 @@ def _settled(options: TrainOptions) -> TrainOptions:
     tokenizer = options.shards.tokenizer
     if tokenizer is not None and Path(tokenizer).is_dir():
         tokenizer = str(Path(tokenizer).resolve())
-    data = RunConfig(data=options.train.data).anywhere().data
-    train = replace(options.train, data=data)
+    train = replace(
+        options.train,
+        data=RunConfig(data=options.train.data).anywhere().data,
+        add=[str(Path(place).absolute()) for place in options.train.add],
+    )
     return replace(options, train=train, shards=replace(options.shards, tokenizer=tokenizer))
 
 
@@ -127,7 +135,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     transformers.utils.logging.set_verbosity_error()
     given, config = options.train, options.target
     out = resume or Path(given.out)
-    store = _store_of(given.data, options.shards)
+    store = _store_of(given.data, options.shards, given.add)
     if resume is None and given.mixture == NATURAL:
         stages = Stages.constant(normalised(store.natural(), given.data))
     else:
@@ -145,16 +153,20 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     print(_as_text(metrics, out / "model"))
 
 
-def _store_of(data: str, given: ShardsConfig) -> TokenStore:
-    from bydore_pyro.data import TokenizerConfig, open_store
+def _store_of(data: str, given: ShardsConfig, added: Sequence[str]) -> TokenStore:
+    from bydore_pyro.data import TokenizerConfig, joined_stores, open_store
     from bydore_pyro.shards import open_shards
 
     named = asdict(given)
-    if not names_shards(data):
+    if names_shards(data):
+        corpus = CorpusConfig(validation_fraction=named.pop("validation_fraction"))
+        store = open_shards(data, corpus, TokenizerConfig(**named))
+    else:
         warn_idle(given, tuple(named), "a token store, which tells it itself")
-        return open_store(Path(data))
-    corpus = CorpusConfig(validation_fraction=named.pop("validation_fraction"))
-    return open_shards(data, corpus, TokenizerConfig(**named))
+        store = open_store(Path(data))
+    for place in added:
+        store = joined_stores(store, open_store(Path(place)))
+    return store
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:

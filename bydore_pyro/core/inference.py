@@ -24,7 +24,7 @@ from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
 from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
-from bydore_pyro.utils import Checked, option
+from bydore_pyro.utils import Checked, option, stop_if_asked
 
 __all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
 
@@ -203,6 +203,7 @@ def _step_until_settled(
     begun = len(losses)
     while len(losses) < config.steps:
         losses.append(svi.step(*arguments))
+        stop_if_asked()
         if not math.isfinite(losses[-1]):
             return False
         here = losses[begun:]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import is_row_file
-from bydore_pyro.evaluation.text import read_documents, text_loss
+from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
 from bydore_pyro.proxy import load_weights
 from bydore_pyro.utils import (
     Checked,
@@ -76,6 +76,12 @@ class EvaluationConfig(Checked):
     )
     limit: int | None = option(
         None, "Score so many first questions or rows. Default: all.", least=1
+    )
+    sequence_length: int | None = option(
+        None,
+        "Tokens of the longest context. Default: the length at which bydore train has trained the "
+        "model; for another model its max_position_embeddings, for documents at most 2,048.",
+        least=2,
     )
     batch_size: int = option(16, "Sequences in a batch.", least=1)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
@@ -158,8 +164,9 @@ def evaluate_model(
         RegMix (arXiv 2407.01492), and evaluation/eval_lm_eval_harness.sh of its repository.
     """
     tasks, ready, scored = dict(kept or {}), {}, None
+    context = context_of(model, config.sequence_length)
     texts = {
-        file: read_documents(Path(file), tokenizer, model, config.text_column, config.limit)
+        file: read_documents(Path(file), tokenizer, context.text, config.text_column, config.limit)
         for file in config.files
         if file not in tasks
     }
@@ -167,7 +174,12 @@ def evaluate_model(
         lm = require("lm_eval.models.huggingface", "evaluation").HFLM
         with _quiet():
             ready = {name: _checked_task(name, config) for name in config.names}
-            scored = lm(pretrained=model, tokenizer=tokenizer, batch_size=config.batch_size)
+            scored = lm(
+                pretrained=model,
+                tokenizer=tokenizer,
+                batch_size=config.batch_size,
+                max_length=context.tokens,
+            )
     for name, task in ready.items():
         if (label := PILE13[name][0]) not in tasks:
             with _expecting("Expected questions that lm-eval can ask", name), _quiet():

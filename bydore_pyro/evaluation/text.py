@@ -15,11 +15,51 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from bydore_pyro.data import RowConfig, read_rows
-from bydore_pyro.proxy import MeasuredModel
+from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel
 from bydore_pyro.utils import DataError, NonFiniteError, tell
 
-LONGEST = 2048  # tokens of a document, with the one that begins it
+LONGEST = 2048  # tokens of a document, where nothing says at which length a model was trained
 AT_ONCE = 256  # rows that are tokenised together
+
+
+class Context(NamedTuple):
+    """The longest contexts that a model reads.
+
+    Attributes:
+        tokens: Of a benchmark's question with its examples.
+        text: Tokens of a document, with the one that begins it.
+        source: Where these numbers come from, in words.
+    """
+
+    tokens: int
+    text: int
+    source: str
+
+    def __str__(self) -> str:
+        cut = f"; documents of at most {self.text:,}" if self.text < self.tokens else ""
+        return f"contexts of at most {self.tokens:,} tokens, {self.source}{cut}"
+
+
+def context_of(model: Any, asked: int | None = None) -> Context:
+    """Returns the longest contexts for a model of transformers: what is asked for; else the length
+    at which `bydore train` has trained it; else what it takes, for documents at most 2,048 tokens.
+
+    Raises:
+        DataError: When it takes less than what is asked for.
+    """
+    most = getattr(model.config, "max_position_embeddings", None)
+    trained = getattr(model.config, TRAINED_LENGTH, None)
+    if asked is not None and most is not None and asked > most:
+        raise DataError(
+            f"Expected --sequence_length <= {most}, the most that the model takes, found {asked}"
+        )
+    if asked is not None:
+        return Context(asked, asked, "as --sequence_length says")
+    if isinstance(trained, int):
+        return Context(trained, trained, "the length at which the model was trained")
+    if most is None:
+        return Context(LONGEST, LONGEST, "as the model does not say what it takes")
+    return Context(most, min(most, LONGEST), "the model's max_position_embeddings")
 
 
 class Document(NamedTuple):
@@ -37,16 +77,17 @@ class Document(NamedTuple):
 
 
 def read_documents(
-    path: Path, tokenizer: Any, model: Any, column: str = "text", limit: int | None = None
+    path: Path, tokenizer: Any, longest: int, column: str = "text", limit: int | None = None
 ) -> list[Document]:
-    """Reads the rows of a file as documents, cut to what the model takes and to 2,048 tokens.
+    """Reads the rows of a file as documents, cut to a length.
 
     Special tokens that stand in the text as words are encoded as words. A document begins as in
     training, behind the token that begins or ends a text. It is cut between two characters.
 
     Args:
         path: JSON lines, Parquet, or another file of rows.
-        tokenizer, model: Of transformers.
+        tokenizer: Of transformers.
+        longest: Tokens of a document at most, with the one that begins it.
         column: Of the text.
         limit: Read so many first rows.
 
@@ -64,7 +105,6 @@ def read_documents(
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True
-    most = min(LONGEST, getattr(model.config, "max_position_embeddings", None) or LONGEST) - 1
     found: list[Document] = []
     rows = islice(read_rows(path, RowConfig(text_column=column)), limit)
     while batch := list(islice(rows, AT_ONCE)):
@@ -73,7 +113,7 @@ def read_documents(
         texts = [(row.number, row.text or "") for row in batch]
         encoded = backend.encode_batch([text for _, text in texts], add_special_tokens=False)
         for (number, text), one in zip(texts, encoded, strict=True):
-            document = _document(text, one.ids, one.offsets, begin, most)
+            document = _document(text, one.ids, one.offsets, begin, longest - 1)
             if len(document.tokens) < 2:
                 raise DataError(f"Expected text in every row, found none in row {number} of {path}")
             found.append(document)

@@ -14,11 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from bydore_pyro.data import held_out_stream
 from bydore_pyro.measure.problem import Problem, by_name
 from bydore_pyro.measure.readings import READ
-from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_when_stopped, train_on_mixture
+from bydore_pyro.proxy import (
+    Cost,
+    MeasuredModel,
+    Parallel,
+    Proxy,
+    kept_when_stopped,
+    train_on_mixture,
+)
 from bydore_pyro.utils import (
     DataError,
     NonFiniteError,
@@ -215,29 +223,42 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
         for _ in training:
             advance(1)
             check()
-    length, losses = problem.sequence_length, {}
-    with proxy.cost.part("evaluate"):
+        judged = proxy.counting_anew()  # what is kept of a proxy that is stopped here was not read
+        losses = _read_by(judged, problem, check)
+        means = {name: values.mean().item() for name, values in losses.items()}
+        for name, mean in means.items():
+            if not math.isfinite(mean):
+                raise NonFiniteError(
+                    f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
+                    "--learning_rate may help"
+                )
+        if not parallel.is_main:
+            return
+        with appearing_folder(place, first_wins=True) as aside:
+            content = {
+                "losses": means,
+                "cost": {**proxy.cost.report()["parts"], **judged.cost.report()["parts"]},
+                "tokens": losses,
+                "model": dict(model.state_dict()) if run.keep_model else {},
+            }
+            write_tree(aside, content, _identity(problem, run))
+
+
+def _read_by(
+    model: MeasuredModel, problem: Problem, check: Callable[[], None]
+) -> dict[str, Tensor]:
+    """Returns a model's losses of held-out tokens ``(sequences, T - 1)`` by domain, nats; calls
+    `check` after each domain."""
+    losses = {}
+    with model.cost.part("evaluate"):
         for name, count in problem.evaluated.items():
-            stream = held_out_stream(problem.corpus, name, length, problem.seed, problem.side)
-            text = stream.first(count).to(problem.device)
-            losses[name] = proxy.evaluate_tokens(text, "evaluate").cpu()
-    means = {name: values.mean().item() for name, values in losses.items()}
-    for name, mean in means.items():
-        if not math.isfinite(mean):
-            raise NonFiniteError(
-                f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
-                "--learning_rate may help"
+            stream = held_out_stream(
+                problem.corpus, name, problem.sequence_length, problem.seed, problem.side
             )
-    if not parallel.is_main:
-        return
-    with appearing_folder(place, first_wins=True) as aside:
-        content = {
-            "losses": means,
-            "cost": proxy.cost.report()["parts"],
-            "tokens": losses,
-            "model": dict(model.state_dict()) if run.keep_model else {},
-        }
-        write_tree(aside, content, _identity(problem, run))
+            text = stream.first(count).to(problem.device)
+            losses[name] = model.evaluate_tokens(text, "evaluate").cpu()
+            check()
+    return losses
 
 
 def _read(problem: Problem, run: PlannedRun) -> FinishedRun:

@@ -13,7 +13,15 @@ from pathlib import Path
 
 from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.utils import Number, content_hash, expecting, plain_json, read_as, with_hash
+from bydore_pyro.utils import (
+    Number,
+    content_hash,
+    expecting,
+    plain_json,
+    read_as,
+    stop_if_asked,
+    with_hash,
+)
 
 READ = 64  # sequences of a domain
 READINGS = "losses.json"
@@ -42,12 +50,17 @@ class _Table:
 
 
 def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
-    """Returns a model's losses by domain, nats per token, of those that have held-out text."""
+    """Returns a model's losses by domain, nats per token, of those that have held-out text.
+
+    Raises:
+        Interrupted: See `stop_if_asked`; it is asked after every domain.
+    """
     corpus, length, found = domains.corpus, domains.sequence_length, {}
     for name in domains.names:
         if len(corpus.validation[name]) >= length:
             text = held_out_stream(corpus, name, length, domains.seed).first(READ)
             found[name] = model.evaluate(text.to(domains.device), "read")
+            stop_if_asked(model.parallel.largest)
     return found
 
 

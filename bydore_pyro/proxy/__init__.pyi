@@ -1,4 +1,5 @@
 from .gradients import GradientSketch as GradientSketch
+from .language_model import TRAINED_LENGTH as TRAINED_LENGTH
 from .language_model import build_language_model as build_language_model
 from .language_model import configuration_of as configuration_of
 from .language_model import load_language_model as load_language_model

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.utils import return_freed_memory
+from bydore_pyro.utils import return_freed_memory, stop_if_asked
 
 # Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
 MOST_VALUES = {"cpu": 2**23, "cuda": 2**28}
@@ -64,11 +64,16 @@ class GradientSketch:
         self, batch: Tensor, part: str, done: Callable[[int], object] = lambda count: None
     ) -> tuple[Tensor, Tensor]:
         """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU, of
-        token ids ``(B, T)``; charges a part of the cost counter, and says how many are `done`."""
+        token ids ``(B, T)``; charges a part of the cost counter, and says how many are `done`.
+
+        Raises:
+            Interrupted: See `stop_if_asked`; it is asked after every chunk.
+        """
         pieces = []
         for rows in batch.split(self.chunk * self.model.parallel.count):
             pieces.append(self._sketch(rows, part))
             done(len(rows))
+            stop_if_asked(self.model.parallel.largest)
             GradientSketch._untrimmed += len(rows)
             if self._untrimmed >= TRIM_EVERY:
                 GradientSketch._untrimmed = 0

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a checkout, else in it
 OURS = "models"  # the folder of our own models
+# In the config.json of a model that was trained here: tokens of a sequence.
+TRAINED_LENGTH = "trained_sequence_length"
 MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 

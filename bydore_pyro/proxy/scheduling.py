@@ -23,6 +23,7 @@ from bydore_pyro.utils import (
     appearing_folder,
     deferred,
     read_tree,
+    stop_if_asked,
     write_tree,
 )
 
@@ -172,7 +173,11 @@ def kept_when_stopped(
         domains: Where its batches come from.
 
     Yields:
-        A function to call behind every step; it raises `Interrupted` when it has kept the proxy.
+        A function to call where the proxy can be kept: behind every step, and after the last one at
+        any time. It raises `Interrupted` when a request to stop has arrived.
+
+    Raises:
+        Interrupted: When the block raised it; the proxy is kept.
     """
     try:
         header, content = read_tree(place)
@@ -181,15 +186,14 @@ def kept_when_stopped(
     except ValueError:
         pass  # there is none, or it is damaged: beginning anew costs one proxy
 
-    def check() -> None:
-        if number := proxy.parallel.largest(asked()):
+    with deferred():
+        try:
+            yield lambda: stop_if_asked(proxy.parallel.largest)
+        except Interrupted:
             if proxy.parallel.is_main:
                 shutil.rmtree(place, ignore_errors=True)
                 with appearing_folder(place) as aside:
                     write_tree(aside, proxy_content(proxy, domains), belongs)
             proxy.parallel.wait()
-            raise Interrupted(number)
-
-    with deferred() as asked:
-        yield check
-    shutil.rmtree(place, ignore_errors=True)
+            raise
+        shutil.rmtree(place, ignore_errors=True)

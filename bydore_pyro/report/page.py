@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.answer import plot_weights
 from bydore_pyro.mixture import require_finished
+from bydore_pyro.report.commands import commands
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.outlook import (
     JUDGED,
@@ -27,7 +28,6 @@ from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
     agreement_table,
     cautions,
-    commands,
     comparison_table,
     cost_sentence,
     cost_table,

@@ -32,6 +32,7 @@ class RunRecord:
         path: The folder.
         label: A name for it beside others.
         config: What was asked.
+        index: What it noted of its text.
         metrics: What it cost and reached.
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
@@ -45,6 +46,7 @@ class RunRecord:
     path: Path
     label: str
     config: Mapping[str, Any] = field(default_factory=dict)
+    index: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     mixture: Mixture | None = None
     trajectory: xarray.Dataset | None = None
@@ -134,6 +136,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         path=folder,
         label=label or folder.resolve().name or str(folder),
         config=config,
+        index=attempt("manifest.json", _read_object) or {},
         metrics=metrics,
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),

@@ -1,29 +1,20 @@
-"""A run's tables, its cost and the commands to go on with, in words."""
+"""A run's tables and its cost, in words."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from bydore_pyro.answer import ANSWER, Outlook
-from bydore_pyro.data import CorpusConfig, RowConfig, is_store
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.outlook import WITHIN, price_columns
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import LIMITS, verdicts_of
+from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
 from bydore_pyro.runs import Spent
-from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import Table
 
 FEW_SHARES = 3  # of what a target is made of
-OF_SHARDS = (  # parts and options that say how shards are read
-    *(("tokenizer", name) for name in ("tokenizer", "separator", "token_bytes")),
-    ("corpus", "validation_fraction"),
-)
 
 
 def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
@@ -173,50 +164,6 @@ def cost_table(cost: Spent) -> Table:
         for name, one in [*parts, ("in all", cost)]
     ]
     return Table(header=("part", "tokens", "FLOPs", "time"), rows=rows)
-
-
-def commands(record: RunRecord) -> list[tuple[str, str]]:
-    """Returns commands to go on with: the purpose of each, and the line. Capitals are the user's
-    own places."""
-    if record.mixture is None:
-        return []
-    run, export = shlex.quote(str(record.path)), "--prefix '/data/{domain}' --out FILE"
-    found = [
-        ("The weights in a trainer's own format", f"bydore export {run} --to megatron {export}")
-    ]
-    unexplained = record.metrics.matching.unexplained
-    searched = record.by_matching and record.found_by == "search"
-    if searched and unexplained is not None and LIMITS["unexplained"].level(unexplained) == "bad":
-        more = f"bydore ask {run} --add MORE --out ANSWER"
-        found.insert(0, ("The same with a store of more text, such as the target's", more))
-    data = record.asked("run", "data")
-    store = "STORE" if data is None else shlex.quote(str(data))
-    if data is not None and names_shards(data):
-        for part, name in OF_SHARDS:
-            value, usual = record.asked(part, name), getattr(CorpusConfig(), name, None)
-            if value not in (None, usual):
-                store += f" --{name} {shlex.quote(str(value))}"
-    elif data is not None and not is_store(Path(data)):
-        rows = [
-            f" --{name} {shlex.quote(str(value))}"
-            for name, default in asdict(RowConfig()).items()
-            if (value := record.asked("rows", name)) not in (None, default)
-        ]
-        of = shlex.quote(str(record.asked("answer", "of") or record.path))
-        prepare = f"bydore prepare --data {store}{''.join(rows)} --tokenizer {of} --out STORE"
-        found.append(("All of the text as the tokens that trainings take", prepare))
-        store = "STORE"
-    asked = record.asked("run", "target_tokens")
-    tokens = f"{asked:.15g}" if isinstance(asked, float) else asked or "1B"
-    train = f"bydore train --mixture {run} --data {store} --model models/target-60m"
-    found += [
-        ("A target model trained on exactly these weights", f"{train} --tokens {tokens} --out DIR"),
-        ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
-    ]
-    if record.agreement is None and record.found_by == "search":
-        again = f"bydore search --config {run}/config.json --seeds 5 --out SEEDS"
-        found.append(("Whether other seeds find the same", again))
-    return found
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:

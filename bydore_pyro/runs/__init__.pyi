@@ -1,4 +1,5 @@
 from .algorithm1 import search_by_linear_evidence as search_by_linear_evidence
+from .asking import GIVEN as GIVEN
 from .asking import AskConfig as AskConfig
 from .asking import Asked as Asked
 from .asking import ask as ask
@@ -33,6 +34,7 @@ from .record import TargetRecord as TargetRecord
 from .run import Found as Found
 from .run import begin_run as begin_run
 from .run import is_finished as is_finished
+from .run import write_text_index as write_text_index
 from .searching import search as search
 from .searching import search_in as search_in
 from .trials import plain_problem as plain_problem

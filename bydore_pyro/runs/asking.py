@@ -30,11 +30,11 @@ from bydore_pyro.measure import (
     read_target,
     set_parameters,
 )
-from bydore_pyro.mixture import REPETITION_CONSTANT, require_finished
+from bydore_pyro.mixture import REPETITION_CONSTANT, Mixture, mixture_from, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.cautions import tell_cautions
 from bydore_pyro.runs.domains import belongs_of, domains_of, hashes_of, language_model, load_domains
-from bydore_pyro.runs.goal import GoalConfig, weights_of
+from bydore_pyro.runs.goal import KNOWN, GoalConfig, weights_of
 from bydore_pyro.runs.metrics import common_metrics
 from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
 from bydore_pyro.runs.record import Metrics
@@ -51,6 +51,8 @@ from bydore_pyro.utils import (
     options_of,
     read_as,
 )
+
+GIVEN = "given_mixture.json"  # in an answer's folder: the mixture that was asked about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +146,7 @@ class Asked:
         answer: The answer.
         metrics: Its record.
         given: The losses of the mixture that was asked about; None without one.
+        mixture: The mixture that was asked about; None without one.
     """
 
     options: Options
@@ -152,6 +155,7 @@ class Asked:
     answer: Answer
     metrics: Metrics
     given: Outlook | None = None
+    mixture: Mixture | None = None
 
 
 def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
@@ -219,7 +223,21 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     answer, _ = answered(options, domains, targets, known, plan, cost, tried)
     metrics = common_metrics(options, domains, answer, cost, targets, measured_anew=anew)
     judged = _judged(config, given, question, answer, domains) if given else None
-    return Asked(options, domains, question, answer, metrics, judged)
+    mixture = None if config.mixture is None else _mixture_of(config.mixture, given[0], domains)
+    return Asked(options, domains, question, answer, metrics, judged, mixture)
+
+
+def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
+    """Returns the mixture that was asked about, as its source has it."""
+    if source not in KNOWN:
+        return mixture_from(source)
+    known = Mixture(
+        names=domains.names,
+        weights=tuple(weights.tolist()),
+        tokenizer=domains.corpus.tokenizer_sha256,
+        data_sha256=domains.corpus.sha256,
+    )
+    return known.unpooled(domains.pools)
 
 
 def _judged(

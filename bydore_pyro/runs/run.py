@@ -141,10 +141,15 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
                 f"other data ({corpus.sha256[:12]})"
             )
         return
+    write_text_index(folder, corpus)
+    folder.write_config(name, options.as_dict())
+
+
+def write_text_index(folder: RunFolder, corpus: TokenStore) -> None:
+    """Notes which text a mixture is for: its tokenizer, and what its store's index counts."""
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
     folder.write_json("manifest.json", corpus.index)
-    folder.write_config(name, options.as_dict())
 
 
 def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class Drive:
 
     def take(self, steps: Iterator[str], round_is_next: Callable[[int], str]) -> None:
         """Takes the steps that are left, and saves: every so often, before a round, at the end and
-        when asked to.
+        when asked to. Where a round is broken off, the checkpoint before it is the last.
 
         Args:
             steps: One a step; each says what to show beside the bar.
@@ -206,7 +211,8 @@ class Drive:
 
         Raises:
             DataError: When the files of the domains' tokens change while they are read.
-            Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
+            Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved, within a
+                round that of the step before it.
             RunFolderError: When the folder is no more the run's.
         """
         from tqdm import tqdm
@@ -220,46 +226,30 @@ class Drive:
                     self.folder.path / CHECKPOINTS, self.done, self.content(), self.belongs
                 )
 
-        # How long a step took that ends with a round, and one that does not: the last of each.
-        seconds: dict[bool, float] = {}
-        begun, in_round = time.monotonic(), bool(round_is_next(self.done))
-
-        def until_saved() -> str:
-            if in_round in seconds:
-                left = max(1.0, begun + seconds[in_round] - time.monotonic())
-                return f", in about {left:.0f} s"
-            return ", which ends with a round and may take minutes" if in_round else ""
-
-        with deferred(until_saved) as asked:
-            try:
-                about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
-                about |= {"bar_format": WITHOUT_REST} if matching else {}
-                with tqdm(total=self.total, initial=self.done, **about) as bar:
-                    bar.set_postfix_str(round_is_next(self.done))
-                    for shown in steps:
-                        self.done += 1
-                        now = time.monotonic()
-                        seconds[in_round], begun = now - begun, now
-                        last = self.done == self.total
-                        # What a step reads is looked at before; this also finds what changed since.
-                        if last or self.done % TRIM_EVERY == 0:
-                            self.domains.corpus.require_unchanged()
-                            return_freed_memory()
-                        self.folder.require()
-                        bar.set_postfix_str(shown, refresh=False)
-                        bar.update()
-                        if number := self.parallel.largest(asked()):
-                            raise Interrupted(number)
-                        # Who is killed in a round does not lose the steps before it.
-                        soon = "" if last else round_is_next(self.done)
-                        in_round = bool(soon)
-                        if every and (self.done % every == 0 or soon):
-                            save()
-                        if soon:
-                            bar.set_postfix_str(soon)
-            except Interrupted:
-                save()
-                raise
+        with deferred() as asked:
+            about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
+            about |= {"bar_format": WITHOUT_REST} if matching else {}
+            with tqdm(total=self.total, initial=self.done, **about) as bar:
+                bar.set_postfix_str(round_is_next(self.done))
+                for shown in steps:
+                    self.done += 1
+                    last = self.done == self.total
+                    # What a step reads is looked at before; this also finds what changed since.
+                    if last or self.done % TRIM_EVERY == 0:
+                        self.domains.corpus.require_unchanged()
+                        return_freed_memory()
+                    self.folder.require()
+                    bar.set_postfix_str(shown, refresh=False)
+                    bar.update()
+                    if number := self.parallel.largest(asked()):
+                        save()
+                        raise Interrupted(number)
+                    # Who is stopped or killed in a round does not lose the steps before it.
+                    soon = "" if last else round_is_next(self.done)
+                    if every and (self.done % every == 0 or soon):
+                        save()
+                    if soon:
+                        bar.set_postfix_str(soon)
             save()
 
 
@@ -284,8 +274,9 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
     left = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
     folder.write_json("metrics.json", plain(left))
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
-    if isinstance(error, Interrupted) and path.is_dir():
-        tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")
+    if isinstance(error, Interrupted):
+        saved = f"Saved {path}" if path.is_dir() else "No step is saved"
+        tell(f"{saved}. Go on with: {resume_command(folder.path)}")
 
 
 def is_finished(folder: Path) -> bool:

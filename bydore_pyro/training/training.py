@@ -26,7 +26,7 @@ import torch
 from transformers import PretrainedConfig, TrainerCallback, TrainingArguments
 
 from bydore_pyro.data import TokenStore
-from bydore_pyro.proxy import MeasuredModel, Parallel, build_language_model
+from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel, Parallel, build_language_model
 from bydore_pyro.training.checkpoints import copy_tokenizer
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.held_out import held_out_losses
@@ -45,6 +45,7 @@ from bydore_pyro.utils import (
     provenance,
     resume_command,
     tell,
+    told_if_stopped,
 )
 
 MODEL = "model"
@@ -62,6 +63,7 @@ def build_trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model: Any = build_language_model(plan.model, plan.store.vocabulary)
+        setattr(model.config, TRAINED_LENGTH, config.sequence_length)
         if config.activation_checkpointing:
             newer = getattr(model, "activation_checkpointing_enable", None)
             (newer or model.gradient_checkpointing_enable)()
@@ -158,30 +160,38 @@ def train_target(
             folder.write_text("schedule.json", stages.to_json() + "\n")
             folder.write_json("manifest.json", store.index)
             folder.write_config("train", parts)
-        start = time.perf_counter()
-        try:
-            with deferred() as asked:
-                trainer = build_trainer(plan, folder, callbacks, asked)
-                trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
-                # Every process comes here: none ends before it is saved.
-                if number := trainer.largest(asked()):
-                    saved = out / CHECKPOINTS / f"checkpoint-{trainer.state.global_step}"
-                    tell(f"Saved {saved}. Go on with: {resume_command(out)}")
-                    raise Interrupted(number)
-        except DataError as error:  # one of a worker's comes with its traceback
-            reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
-            raise DataError(reason) from error
-        except UnpicklingError as error:
-            found = f"Expected a valid {plan.checkpoint}, found: {one_line(error)}"
-            raise RunFolderError(found) from error
-        store.require_unchanged()
-        seconds = time.perf_counter() - start
-        # First: a model whose losses are NaN is none.
-        told = _held_out(trainer, plan)
-        _save_model(trainer, store.tokenizer)
-        metrics = _record(trainer, plan, seconds, told)
-        folder.write_json("metrics.json", metrics)
+        with told_if_stopped(f"Go on with: {resume_command(out)}"):
+            start = time.perf_counter()
+            trainer = _trained(plan, folder, callbacks)
+            store.require_unchanged()
+            seconds = time.perf_counter() - start
+            # First: a model whose losses are NaN is none.
+            told = _held_out(trainer, plan)
+            _save_model(trainer, store.tokenizer)
+            metrics = _record(trainer, plan, seconds, told)
+            folder.write_json("metrics.json", metrics)
         return metrics
+
+
+def _trained(
+    plan: TrainingPlan, folder: RunFolder, callbacks: Sequence[TrainerCallback]
+) -> MixtureTrainer:
+    """Trains from the plan's checkpoint to the end, or saves where it is asked to stop."""
+    try:
+        with deferred() as asked:
+            trainer = build_trainer(plan, folder, callbacks, asked)
+            trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+            # Every process comes here: none ends before it is saved.
+            if number := trainer.largest(asked()):
+                tell(f"Saved {folder.path / CHECKPOINTS}/checkpoint-{trainer.state.global_step}")
+                raise Interrupted(number)
+    except DataError as error:  # one of a worker's comes with its traceback
+        reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
+        raise DataError(reason) from error
+    except UnpicklingError as error:
+        found = f"Expected a valid {plan.checkpoint}, found: {one_line(error)}"
+        raise RunFolderError(found) from error
+    return trainer
 
 
 def _check_folder(out: Path, resume: bool) -> None:

@@ -60,5 +60,7 @@ from .terminal import device_named as device_named
 from .terminal import one_thread as one_thread
 from .terminal import progress_bar as progress_bar
 from .terminal import return_freed_memory as return_freed_memory
+from .terminal import stop_if_asked as stop_if_asked
 from .terminal import tell as tell
+from .terminal import told_if_stopped as told_if_stopped
 from .terminal import visible as visible

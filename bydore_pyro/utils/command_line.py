@@ -247,7 +247,7 @@ def one_line_errors(name: str) -> Iterator[None]:
             print(f"{name}: warning: {line}", file=sys.stderr)
 
     quiet_unless_main()
-    with ending_when_asked() as deaf:
+    with ending_when_asked():
         try:
             with (
                 visible_streams(),
@@ -269,7 +269,6 @@ def one_line_errors(name: str) -> Iterator[None]:
             place = f": {error.filename}" if error.filename else ""
             fail(name, f"{error.strerror or error}{place}")
         except KeyboardInterrupt as error:
-            deaf()
             fail(name, str(error) or "interrupted", code=getattr(error, "exit_code", 130))
 
 

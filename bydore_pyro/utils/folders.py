@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bydore_pyro.utils.errors import RunFolderError, familiar_errors
-from bydore_pyro.utils.terminal import tell
+from bydore_pyro.utils.terminal import HALF_WRITTEN, tell
 
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 _handles: set[int] = set()  # of all folders that this process holds
@@ -200,12 +200,14 @@ def _beside(path: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
         with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
             handle = lock_if_free(folder)
+    HALF_WRITTEN.add(folder)
     try:
         with familiar_errors():
             # The suffix stays: writers choose the format by it.
             yield folder / f"whole{path.suffix}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        HALF_WRITTEN.discard(folder)
         unlock(handle)
 
 

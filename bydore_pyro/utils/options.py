@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 import typing
 import warnings
 from argparse import ArgumentTypeError
@@ -195,7 +196,7 @@ def resume_command(folder: Path) -> str:
         with suppress(OSError, ValueError, TypeError, KeyError):
             run, name = path, str(read_json(path / "config.json")["name"])
     command = f"bydore {name}" if name in COMMANDS else f"python experiments/{name}.py"
-    return f"{command} --resume {run}"
+    return f"{command} --resume {shlex.quote(str(run))}"
 
 
 def resumed_options(folder: Path, name: str, kind: type[T]) -> T:

@@ -16,7 +16,7 @@ import pickle
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -25,7 +25,7 @@ import numpy as np
 
 from bydore_pyro.utils.errors import DataError, expecting, one_line, require
 from bydore_pyro.utils.files import versions
-from bydore_pyro.utils.terminal import tell
+from bydore_pyro.utils.terminal import stop_if_asked, tell
 
 #: The help of `--cluster`.
 CLUSTER = (
@@ -33,6 +33,7 @@ CLUSTER = (
     "of this machine, 'auto' or an address for a cluster. The results are the same."
 )
 SECONDS_TO_ANSWER = 10.0
+SECONDS_TO_ASK = 0.5  # between two looks at requests to stop
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # a frame of HTTP/2: its fourth byte is its kind
 LOST = 5  # times that a piece is run again: one that always ends its process must end some day
 P = TypeVar("P")
@@ -128,6 +129,7 @@ def run_pieces(
 
     Raises:
         Exception: The first that a piece raises; the others are cancelled.
+        Interrupted: See `stop_if_asked`; on a cluster it is asked while pieces run.
         OSError: When a piece lost its process or machine again and again, or the cluster is gone.
     """
     from tqdm import tqdm
@@ -145,9 +147,13 @@ def run_pieces(
         join_cluster(cluster)
         with Tasks(gpus=gpus) as tasks:
             begun = {tasks.submit(function, piece, _nothing): n for n, piece in enumerate(pieces)}
-            for future in as_completed(begun):
-                yield begun[future], future.result()
-                bar.update(weights[begun.pop(future)])
+            while begun:
+                ended, _ = wait(begun, SECONDS_TO_ASK, FIRST_COMPLETED)
+                stop_if_asked()
+                for future in ended:
+                    number = begun.pop(future)
+                    yield number, future.result()
+                    bar.update(weights[number])
 
 
 def _silent(*_: object, **__: object) -> None:

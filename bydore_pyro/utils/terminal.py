@@ -4,8 +4,9 @@ Names of domains come from data, and paths from others: what would steer the ter
 instead of done. Files keep it as it is.
 
 SIGINT (Ctrl-C), SIGTERM (what schedulers send before they kill) and SIGHUP (the terminal has gone)
-raise `Interrupted` where they arrive. Inside `deferred` they are noted and nothing is broken off:
-who works there asks between two steps, saves, and raises it.
+ask to stop. The first raises `Interrupted` where it arrives. Inside `deferred` it is noted, and
+who works there asks at safe points, at most seconds apart, saves, and raises it. A second one
+ends the process at once, as a kill does.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
 # tqdm steers: back to the line's start, down and up to the line of another bar.
 STEERING = re.compile(r"\n*(\x1b\[A)*")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Seconds within which signals are one request: `timeout` sends two, and so do torchrun and the
+# terminal together.
+TOGETHER = 0.5
+HALF_WRITTEN: set[Path] = set()  # folders that go where the process ends at once
 
 
 def visible(text: str) -> str:
@@ -129,63 +137,108 @@ class Interrupted(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
-class _Note:
-    """Notes the first request to stop in this process, and says when it will be met."""
+class _Requests:
+    """Hears requests to stop: the first is raised, or noted while blocks defer it; a second one
+    ends the process.
 
-    def __init__(self, until_saved: Callable[[], str]) -> None:
-        self.number, self._process, self._until_saved = 0, os.getpid(), until_saved
+    Attributes:
+        number: Of the first signal, 0 before.
+        deferring: How many blocks defer it.
+    """
+
+    def __init__(self) -> None:
+        self.number = self.deferring = 0
+        self._process, self._heard = os.getpid(), 0.0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # a forked worker, of which nobody asks anything
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif not self.number:
-            self.number = number
-            if os.environ.get("RANK", "0") == "0":
-                # Not by `print`, which may be under way.
-                told = f"saving after this step{self._until_saved()}"
-                os.write(2, f"\n{signal.Signals(number).name}: {told}\n".encode())
+            self.number, self._heard = number, time.monotonic()
+            if not self.deferring:
+                raise Interrupted(number)
+            _say(number, "stopping as soon as what is done is saved; a second one stops at once")
+        elif time.monotonic() - self._heard > TOGETHER:
+            _say(number, "stopped at once")
+            for path in list(HALF_WRITTEN):
+                shutil.rmtree(path, ignore_errors=True)
+            os._exit(128 + number)
 
 
-def _raise(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number)
+def _say(number: int, text: str) -> None:
+    """Writes a line on standard error, not by `print`, which may be under way."""
+    if os.environ.get("RANK", "0") == "0":
+        os.write(2, f"\n{signal.Signals(number).name}: {text}\n".encode())
+
+
+def _requests() -> _Requests | None:
+    """Returns what hears requests to stop; None where nothing does, and in other threads."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    heard = (signal.getsignal(number) for number in SIGNALS)
+    return next((one for one in heard if isinstance(one, _Requests)), None)
 
 
 @contextmanager
-def ending_when_asked() -> Iterator[Callable[[], None]]:
+def ending_when_asked() -> Iterator[None]:
     """Lets Ctrl-C, SIGTERM and SIGHUP raise `Interrupted` in the block, in the main thread.
 
-    One that is ignored stays so: `nohup` means it, and so does a script's background program.
-
-    Yields:
-        A function that makes the program ignore further requests, because it is ending.
+    A second request ends the process at once, also after the block has been left by the first. One
+    signal that comes again within half a second is one request. One that is ignored stays so:
+    `nohup` means it, and so does a script's background program.
     """
-    with _handled(_raise):
-        yield lambda: _handle(dict.fromkeys(_listened(), signal.SIG_IGN))
+    if _requests() is not None:
+        yield
+        return
+    with _handled(_Requests()):
+        yield
 
 
 @contextmanager
-def deferred(until_saved: Callable[[], str] = lambda: "") -> Iterator[Callable[[], int]]:
-    """Lets requests to stop wait until the block asks; a second one changes nothing.
-
-    Args:
-        until_saved: Returns what to add to "saving after this step", such as ", in about 20 s".
+def deferred() -> Iterator[Callable[[], int]]:
+    """Lets the first request to stop wait until the block asks; a second one does not wait.
 
     Yields:
         A function that returns the number of the first signal that has arrived, 0 before.
 
     Raises:
-        Interrupted: At the block's end, when one has arrived and the block has not raised.
+        Interrupted: At the end of the outermost such block, when a signal has arrived and the block
+            has not raised.
     """
-    outer = signal.getsignal(signal.SIGTERM)
-    if isinstance(outer, _Note):  # who works around this block asks too
-        yield lambda: outer.number
-        return
-    note = _Note(until_saved)
-    with _handled(note):
-        yield lambda: note.number
-    if note.number:
-        raise Interrupted(note.number)
+    with ending_when_asked():
+        requests = _requests() or _Requests()  # in a thread that hears nothing
+        requests.deferring += 1
+        try:
+            yield lambda: requests.number
+        finally:
+            requests.deferring -= 1
+        if requests.number and not requests.deferring:
+            raise Interrupted(requests.number)
+
+
+def stop_if_asked(agreed: Callable[[int], int] = int) -> None:
+    """Raises `Interrupted` if a request to stop has arrived that a `deferred` block holds back.
+
+    Args:
+        agreed: Gives all processes that call this together the largest of their numbers.
+
+    Raises:
+        Interrupted: In all of them.
+    """
+    requests = _requests()
+    if number := agreed(requests.number if requests is not None else 0):
+        raise Interrupted(number)
+
+
+@contextmanager
+def told_if_stopped(line: str) -> Iterator[None]:
+    """Prints a line, such as how to go on, if a request to stop ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(line)
+        raise
 
 
 @contextmanager

@@ -28,12 +28,15 @@ def test_an_answer_is_printed_and_written(
     ask_command([str(measured_run), "--validation_sequences", "32", "--out", str(out)])
     shown = capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
-        "config.json", "metrics.json", "mixture.json", "posterior.nc", "report.html",
+        "config.json", "manifest.json", "metrics.json", "mixture.json", "posterior.nc",
+        "report.html", "tokenizer.json",
     }  # fmt: skip
     assert json.loads((out / "metrics.json").read_text())["search"]["seconds"] > 0
     for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):
         assert told in shown
     assert "\nFound by ask: " in shown
+    main(["export", str(out), "--to", "datasets"])  # the documents are counted in the folder
+    assert "mean tokens of a document (a " in capsys.readouterr().err
     report_command([str(out)])
     assert capsys.readouterr().out.startswith(shown.rstrip("\n").split("\nIn ")[0])
     report_command([str(measured_run), str(out), "--out", str(tmp_path / "page.html")])

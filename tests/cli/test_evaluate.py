@@ -50,6 +50,41 @@ def test_scores_are_told_and_written_beside_the_model_once(
     assert (model / "scores.json").read_text() == written
 
 
+def test_contexts_are_as_long_as_the_model_was_trained(
+    trained: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    refused: Callable[..., str],
+) -> None:
+    """Of documents and of benchmarks; the model takes 512 tokens."""
+    model = shutil.copytree(trained[0], tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "trained_sequence_length": 24}))
+    text = str(write_lines(tmp_path / "own.jsonl", [{"text": "a bird " * 50}]))
+    given = [str(model), "--tasks", "sciq", text, "--data_dir", str(trained[1]), "--num_fewshot"]
+    given += ["0", "--limit", "3", "--device", "cpu"]
+    score, lengths = evaluate._score, []
+
+    def noted(scored: Any, *rest: Any) -> dict[str, Any]:
+        lengths.append(scored.max_length)
+        return score(scored, *rest)
+
+    monkeypatch.setattr(evaluate, "_score", noted)
+    for more, tokens, told in (
+        ([], 24, "contexts of at most 24 tokens, the length at which the model was trained"),
+        (["--sequence_length", "100"], 100, "contexts of at most 100 tokens, as --sequence_length"),
+    ):
+        out = tmp_path / f"{tokens}.json"
+        evaluate_command([*given, *more, "--out", str(out)])
+        scores = json.loads(out.read_text())
+        assert scores["context"]["tokens"] == lengths[-1] == tokens
+        assert (scores["tasks"][text]["tokens"], scores["tasks"][text]["cut"]) == (tokens - 1, 1)
+        assert told in capsys.readouterr().err
+    more = ["--sequence_length", "513", "--out", str(tmp_path / "more.json")]
+    assert "Expected --sequence_length <= 512" in refused("evaluate", *given, *more)
+
+
 def test_what_is_done_is_kept_and_gone_on_with(
     trained: tuple[Path, Path],
     tmp_path: Path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
         assert to == "nanotron" or " 50" in told
     assert "warning" not in said
     assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
+
+
+def test_what_to_do_with_the_file_names_it_as_a_shell_or_python_reads_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "Ann's weights"
+    _, said = exported(capsys, run, "--to", "megatron", "--prefix", "/d", "--out", place)
+    assert shlex.split(said.splitlines()[-1])[-1] == str(place)
+    place.unlink()
+    _, said = exported(capsys, run, "--to", "nemo", "--prefix", "/d", "--out", place)
+    assert f"json.load(open({str(place)!r}))" in said
 
 
 @pytest.mark.filterwarnings("always")

@@ -50,6 +50,19 @@ def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixt
     assert stderr.count("\n") == 1
 
 
+def test_a_command_that_is_stopped_while_it_is_imported_says_so_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bydore_pyro.cli.main.import_module", stop)
+    with pytest.raises(SystemExit) as exit_:
+        main(["search", "--data", "STORE"])
+    assert exit_.value.code == 130
+    assert capsys.readouterr().err == "bydore search: error: interrupted\n"
+
+
 def test_every_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     shown = capsys.readouterr().out

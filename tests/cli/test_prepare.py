@@ -29,8 +29,20 @@ def test_prepare_builds_a_store(
     for name in ("a", "b"):
         assert f"{len(store.train[name]):,}" in told.out
     assert "Warning" not in told.err
+    assert f"Next: bydore search --data {out} --validation " in told.out
     told = f"bydore prepare: error: Expected a new folder for the store, found {out}"
     assert refused("prepare", *options) == told
+
+
+def test_of_one_domain_no_search_is_proposed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write_domains(tmp_path / "text", {"a": "abcde"}, files=20)
+    options = ["--vocabulary", "280", "--processes", "0", "--out", str(tmp_path / "out")]
+    prepare_command(["--data", str(text), *options])
+    told = capsys.readouterr().out
+    assert "A search needs two domains or more." in told
+    assert "Next:" not in told
 
 
 def test_a_sample_is_told_with_what_it_is_of(

@@ -18,7 +18,16 @@ from torch import nn
 
 from bydore_pyro.data.tokenizer import train_tokenizer
 from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
-from bydore_pyro.evaluation.text import Document, loss_per, read_documents, text_loss
+from bydore_pyro.evaluation.text import (
+    LONGEST,
+    Context,
+    Document,
+    context_of,
+    loss_per,
+    read_documents,
+    text_loss,
+)
+from bydore_pyro.proxy.language_model import TRAINED_LENGTH
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 TEXTS = ["a bird", "a longer row about birds, and more", "z", "two\nlines"]
@@ -47,7 +56,7 @@ def tokenizer_of(folder: Path) -> object:
 def test_the_loss_is_transformers_own(trained: tuple, tmp_path: Path) -> None:
     """Of each document alone; in batches of documents of other lengths it is the same."""
     model, tokenizer = trained
-    documents = read_documents(rows_of(tmp_path / "own.jsonl", TEXTS), tokenizer, model)
+    documents = read_documents(rows_of(tmp_path / "own.jsonl", TEXTS), tokenizer, LONGEST)
     losses = []
     for text in TEXTS:
         ids = torch.tensor([[0, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
@@ -68,7 +77,7 @@ def test_a_model_that_knows_nothing(trained: tuple, tmp_path: Path) -> None:
     """The loss of every token is ln V, so that it has no error; one document has none to tell."""
     model, tokenizer = load_model(save_model(tmp_path / "model"), "cpu")
     nn.init.zeros_(model.lm_head.weight)
-    documents = read_documents(rows_of(tmp_path / "own.jsonl", TEXTS), tokenizer, model)
+    documents = read_documents(rows_of(tmp_path / "own.jsonl", TEXTS), tokenizer, LONGEST)
     found = text_loss(model, documents, 2)
     assert found["loss_nats_per_token"] == pytest.approx(math.log(101))
     assert found["loss_nats_per_token_standard_error"] == pytest.approx(0, abs=1e-6)
@@ -93,36 +102,69 @@ def test_bytes_are_those_of_the_characters_that_are_read(tmp_path: Path) -> None
     tokenizer = tokenizer_of(tmp_path / "tokenizer")
     path = rows_of(tmp_path / "own.jsonl", ["北海道 and more", "x", "<|endoftext|>"])
     for most, characters in ((2, 0), (4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (11, 4)):
-        model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=most))
         if not characters:
             with pytest.raises(DataError, match=r"text in every row, found none in row 1 of "):
-                read_documents(path, tokenizer, model)
+                read_documents(path, tokenizer, most)
             continue
-        first, second, third = read_documents(path, tokenizer, model)
+        first, second, third = read_documents(path, tokenizer, most)
         assert first.cut
         assert first.bytes == len("北海道 and"[:characters].encode())
         assert tokenizer.decode(first.tokens[1:]) == "北海道 and"[:characters]
         assert first.tokens[0] == tokenizer.eos_token_id
         assert (second.bytes, second.cut) == (1, False)
         assert tokenizer.eos_token_id not in third.tokens[1:], "a word of the text"
-    whole = read_documents(path, tokenizer, SimpleNamespace(config=SimpleNamespace()))
+    whole = read_documents(path, tokenizer, LONGEST)
     assert [one.bytes for one in whole] == [18, 1, 13]
     long = rows_of(tmp_path / "long.jsonl", ["x!" * 3000])
-    (one,) = read_documents(long, tokenizer, SimpleNamespace(config=SimpleNamespace()))
+    (one,) = read_documents(long, tokenizer, LONGEST)
     assert (len(one.tokens), one.bytes, one.cut) == (2048, 2047, True)
 
 
+@pytest.mark.parametrize(
+    ("config", "asked", "tokens", "text", "source"),
+    [
+        ({"max_position_embeddings": 2048, TRAINED_LENGTH: 128}, None, 128, 128, "was trained"),
+        ({"max_position_embeddings": 8192, TRAINED_LENGTH: 4096}, None, 4096, 4096, "was trained"),
+        ({"max_position_embeddings": 512}, None, 512, 512, "max_position_embeddings"),
+        ({"max_position_embeddings": 131072}, None, 131072, 2048, "documents of at most 2,048"),
+        (
+            {"max_position_embeddings": 2048, TRAINED_LENGTH: 128},
+            256,
+            256,
+            256,
+            "--sequence_length",
+        ),
+        ({}, None, 2048, 2048, "does not say"),
+        ({}, 4096, 4096, 4096, "--sequence_length"),
+    ],
+)
+def test_the_longest_context(
+    config: dict[str, int], asked: int | None, tokens: int, text: int, source: str
+) -> None:
+    """Whatever a model takes, it knows the length at which it was trained."""
+    found = context_of(SimpleNamespace(config=SimpleNamespace(**config)), asked)
+    assert found == Context(tokens, text, found.source)
+    assert f"at most {tokens:,} tokens" in str(found)
+    assert source in str(found)
+
+
+def test_a_context_longer_than_the_model_takes_is_refused() -> None:
+    model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=512))
+    with pytest.raises(DataError, match=r"Expected --sequence_length <= 512, .*, found 513$"):
+        context_of(model, 513)
+
+
 def test_what_is_no_text_is_refused(trained: tuple, tmp_path: Path) -> None:
-    model, tokenizer = trained
+    _, tokenizer = trained
     good = rows_of(tmp_path / "good.jsonl", TEXTS)
-    assert len(read_documents(good, tokenizer, model, limit=3)) == 3
+    assert len(read_documents(good, tokenizer, LONGEST, limit=3)) == 3
     with pytest.raises(
         DataError,
         match=r"a column 'body', found text \(--text_column names another\), .*good.jsonl, line 1",
     ):
-        read_documents(good, tokenizer, model, "body")
+        read_documents(good, tokenizer, LONGEST, "body")
     pandas.DataFrame({"body": TEXTS}).to_parquet(tmp_path / "good.parquet")
-    assert len(read_documents(tmp_path / "good.parquet", tokenizer, model, "body")) == 4
+    assert len(read_documents(tmp_path / "good.parquet", tokenizer, LONGEST, "body")) == 4
     for name, content, told in (
         ("none", None, "Expected a file, found none: .*none.jsonl"),
         ("nothing", "", "Expected rows of text, found none in .*nothing.jsonl"),
@@ -135,14 +177,14 @@ def test_what_is_no_text_is_refused(trained: tuple, tmp_path: Path) -> None:
         if content is not None:
             path.write_text(content)
         with pytest.raises(DataError, match=told):
-            read_documents(path, tokenizer, model)
+            read_documents(path, tokenizer, LONGEST)
     tokenizer = character_tokenizer()
     tokenizer.eos_token = None
     with pytest.raises(DataError, match=r"Expected a tokenizer.json .*, found no such token"):
-        read_documents(good, tokenizer, model)
+        read_documents(good, tokenizer, LONGEST)
     slow = SimpleNamespace(is_fast=False, bos_token_id=1, eos_token_id=2)
     with pytest.raises(DataError, match=r"Expected a tokenizer.json beside the model.*found none"):
-        read_documents(good, slow, model)
+        read_documents(good, slow, LONGEST)
 
 
 def test_text_beside_benchmarks(
@@ -158,7 +200,7 @@ def test_text_beside_benchmarks(
     found = evaluate_model(model, tokenizer, config)
     assert [*found] == ["PIQA", own, more]
     assert found[own] == found[more]
-    assert found[own] == text_loss(model, read_documents(Path(own), tokenizer, model)[:2], 16)
+    assert found[own] == text_loss(model, read_documents(Path(own), tokenizer, LONGEST)[:2], 16)
     json.dumps(found, allow_nan=False)
     kept = {"PIQA": {"score": 1.0}, own: {"loss": 2.0}}
     again = evaluate_model(model, tokenizer, config, kept)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +20,11 @@ from bydore_pyro.measure.problem import Problem
 from bydore_pyro.measure.proxy_runs import FinishedRun, PlannedRun, load_model, train_runs
 from bydore_pyro.methods.autoscale import fit_autoscale
 from bydore_pyro.methods.mixmin import fit_mixmin
-from bydore_pyro.proxy.measured_model import Cost
+from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
 from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.terminal import Interrupted
 
 
 def planned(name: str, **more: object) -> PlannedRun:
@@ -130,6 +134,35 @@ def test_a_sweep_that_breaks_off_keeps_what_it_has(
     assert [run.target_loss({"birds": 2.0}) for run in finished] == [
         run.losses["birds"] for run in finished
     ]
+
+
+@pytest.mark.usefixtures("_heard")
+def test_a_proxy_that_is_stopped_while_it_is_judged_is_not_trained_again(
+    corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is kept behind its last step; what it costs is the same."""
+    problem = make_problem(corpus, tmp_path / "stopped")
+    judge, step, steps = MeasuredModel.evaluate_tokens, Proxy.step, []
+
+    def asked(*given: Any) -> torch.Tensor:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return judge(*given)
+
+    def counted(proxy: Proxy, *given: Any) -> torch.Tensor:
+        steps.append(proxy.steps)
+        return step(proxy, *given)
+
+    monkeypatch.setattr(Proxy, "step", counted)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(MeasuredModel, "evaluate_tokens", asked)
+        train_runs(problem, [planned("birds")], "x")
+    (found,) = train_runs(problem, [planned("birds")], "x")
+    assert steps == [*range(10)]
+    whole = make_problem(corpus, tmp_path / "whole")
+    (expected,) = train_runs(whole, [planned("birds")], "x")
+    assert found.losses == expected.losses
+    assert problem.cost.report()["flops"] == whole.cost.report()["flops"]
+    assert [path.name for path in problem.runs.iterdir()] == [found.folder.name]
 
 
 def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Problem) -> None:

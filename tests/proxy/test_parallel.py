@@ -104,6 +104,7 @@ def fitted(store: Path) -> list[str]:
 
 
 Together = tuple[Path, str]
+STOPPED = {"stopped": 2, "in-a-round": 3}  # by folder: the steps before the one that is stopped
 
 
 @pytest.fixture(scope="module")
@@ -127,16 +128,18 @@ def together(
 
         taken = Proxy.step
 
-        def take(proxy: Proxy, *given: torch.Tensor) -> torch.Tensor:
-            if rank == 1 and proxy.steps == 2:  # the signal reaches it alone
-                os.kill(os.getpid(), signal.SIGTERM)
-            return taken(proxy, *given)
+        for place, steps in STOPPED.items():
 
-        Proxy.step = take  # type: ignore[method-assign]
-        try:
-            main([*arguments, "--checkpoint_every", "50", "--out", "stopped"])
-        except SystemExit as error:
-            Path(f"code-{rank}").write_text(str(error.code))
+            def take(proxy: Proxy, *given: torch.Tensor, steps: int = steps) -> torch.Tensor:
+                if rank == 1 and proxy.steps == steps:  # the signal reaches it alone
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return taken(proxy, *given)
+
+            Proxy.step = take  # type: ignore[method-assign]
+            try:
+                main([*arguments, "--checkpoint_every", "50", "--out", place])
+            except SystemExit as error:
+                Path(f"{place}-{rank}").write_text(str(error.code))
 
     return folder, on_two_processes(work, folder)
 
@@ -190,10 +193,11 @@ def test_processes_save_together(
 ) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
     folder, told = together
-    assert [(folder / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
-    saved = Path("stopped/checkpoints/step-000003")
-    assert (folder / saved).is_dir()
-    assert told.count(f"Saved {saved}. Go on with: bydore search --resume stopped") == 1
     monkeypatch.chdir(folder)
-    main(["search", "--resume", "stopped"])
-    assert f"going on from {saved}" in capfd.readouterr().err
+    for place, step in (("stopped", 3), ("in-a-round", 3)):
+        assert [Path(f"{place}-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+        saved = Path(place, "checkpoints", f"step-{step:06d}")
+        assert saved.is_dir()
+        assert told.count(f"Saved {saved}. Go on with: bydore search --resume {place}") == 1
+        main(["search", "--resume", place])
+        assert f"going on from {saved}" in capfd.readouterr().err

@@ -1,9 +1,8 @@
-"""A run's tables, its cost and the commands to go on with."""
+"""A run's tables and its cost."""
 
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
     agreement_table,
     cautions,
-    commands,
     comparison_table,
     cost_sentence,
     cost_table,
@@ -101,24 +99,6 @@ def test_losses_and_costs(record: RunRecord) -> None:
     told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 thread, peak memory 0.6 GB."
     assert cost_sentence(record) == told
     assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
-
-
-def test_commands_are_quoted_and_whole(record: RunRecord) -> None:
-    words = [shlex.split(line) for _, line in commands(record)]
-    assert [line[1] for line in words] == ["export", "prepare", "train", "evaluate", "search"]
-    assert words[0][:3] == ["bydore", "export", str(record.path)]
-    assert words[1][2:] == ["--data", "text", "--tokenizer", str(record.path), "--out", "STORE"]
-    train = ["--mixture", str(record.path), "--data", "STORE", "--model", "models/target-60m"]
-    assert words[2][2:] == [*train, "--tokens", "1B", "--out", "DIR"]
-    assert words[3] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
-    given = ["--config", f"{record.path}/config.json", "--seeds", "5", "--out", "SEEDS"]
-    assert words[4][2:] == given
-    assert commands(RunRecord(path=record.path, label="")) == []
-    config = {"run": {"data": "dolma:x"}, "corpus": {"validation_fraction": 0.2}}
-    config["tokenizer"] = {"tokenizer": "t", "separator": 0, "token_bytes": None}
-    told = [line for _, line in commands(dataclasses.replace(record, config=config))]
-    of_shards = "--data dolma:x --tokenizer t --separator 0 --validation_fraction 0.2 --model"
-    assert of_shards in told[1]
 
 
 def test_two_intervals_of_a_weight_are_explained() -> None:

@@ -25,17 +25,25 @@ from tiny import folder_content
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.data.store import open_store
+from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.mixture import mixture_from
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.runs.run import Drive, begin_run, broken_off, is_finished, write_inputs
+from bydore_pyro.runs.run import (
+    Drive,
+    begin_run,
+    broken_off,
+    is_finished,
+    write_inputs,
+    write_text_index,
+)
 from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.files import write_tree
 from bydore_pyro.utils.run_folder import RunFolder
 
 
@@ -175,34 +183,20 @@ def stopped_search(
     return exit_.value.code
 
 
-ROUND = ", which ends with a round and may take minutes"
-
-
 def signalled(
     arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> object:
-    """Runs a search that gets a signal twice within a step, and again while it saves."""
-    taken, asked = Proxy.step, False
-
-    def ask() -> None:
-        os.kill(os.getpid(), number)
-        os.kill(os.getpid(), number)
+    """Runs a search that gets a signal twice within a step, as `timeout` sends it."""
+    taken = Proxy.step
 
     def take(proxy: Proxy, *given: torch.Tensor) -> torch.Tensor:
-        nonlocal asked
         if proxy.steps + 1 == step:
-            asked = True
-            ask()
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
         return taken(proxy, *given)
-
-    def write(*given: object) -> None:
-        if asked:
-            ask()
-        write_tree(*given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr(Proxy, "step", take)
-        patch.setattr("bydore_pyro.utils.checkpoints.write_tree", write)
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
     return exit_.value.code
@@ -210,10 +204,13 @@ def signalled(
 
 @pytest.mark.usefixtures("_heard")
 @pytest.mark.parametrize(
-    ("evidence", "step", "number", "code", "last", "until_saved"),
+    ("evidence", "step", "kept", "number", "code", "last"),
     [
-        ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM", ", in about 1 s"),
-        ("matching", 3, signal.SIGINT, 130, "interrupted", ROUND),
+        ("linear", 3, 3, signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        ("matching", 2, 2, signal.SIGHUP, 129, "interrupted by SIGHUP"),
+        # A round follows these steps: it is broken off, and done again.
+        ("matching", 3, 2, signal.SIGINT, 130, "interrupted"),
+        ("matching", 1, 0, signal.SIGINT, 130, "interrupted"),
     ],
 )
 def test_a_signal_saves_once_and_says_where(
@@ -224,33 +221,34 @@ def test_a_signal_saves_once_and_says_where(
     capfd: pytest.CaptureFixture[str],
     evidence: str,
     step: int,
+    kept: int,
     number: int,
     code: int,
     last: str,
-    until_saved: str,
 ) -> None:
-    """Within any step, before the first checkpoint, again and again: nothing is lost."""
+    """Within any step, before the first checkpoint, in a round: nothing but the round is lost."""
     kind, out = ("--evidence", evidence, "--checkpoint_every", "50"), tmp_path / "out"
-    if evidence == "linear":
+    kind = (*kind, *(("--steps", "1", "--rounds", "1") if step == 1 else ()))
+    if evidence == "linear" or step == 1:
         main(arguments(store, whole := tmp_path / "whole", *kind))
     assert signalled(arguments(store, out, *kind), step, number, monkeypatch) == code
-    saved = out / "checkpoints" / f"step-{step:06d}"
-    assert max(saved.parent.iterdir()) == saved
+    saved = out / "checkpoints" / f"step-{kept:06d}"
+    assert [*saved.parent.glob("*")][-1:] == ([saved] if kept else [])
     stderr = capfd.readouterr().err
-    assert stderr.count("saving after this step") == 1
-    assert f"{number.name}: saving after this step{until_saved}\n" in stderr
-    assert stderr.count(f"Saved {saved}. Go on with: bydore search --resume {out}") == 1
+    assert stderr.count(f"{number.name}: stopping as soon as what is done is saved; a second") == 1
+    told = f"Saved {saved}" if kept else "No step is saved"
+    assert stderr.count(f"{told}. Go on with: bydore search --resume {out}") == 1
     assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
     assert not is_finished(out)
     assert (out / "trajectory.nc").exists() == (evidence == "linear")
     assert not list(out.glob("mixture*.json"))
     told = (
-        rf"found {out} stopped after {step} steps \({last}\): bydore search --resume {out} goes on"
+        rf"found {out} stopped after {kept} steps \({last}\): bydore search --resume {out} goes on"
     )
     with pytest.raises(RunFolderError, match=told):
         mixture_from(str(out))  # as export and train read it
     main(["search", "--resume", str(out)])
-    assert f"going on from {saved}" in capfd.readouterr().err
+    assert (f"going on from {saved}" in capfd.readouterr().err) == bool(kept)
     assert is_finished(out)
     assert_same(results(whole), results(out))
 
@@ -266,6 +264,14 @@ def test_a_kill_within_a_round_loses_that_round_alone(
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
     assert saved == ["step-000004"], "the first of two rounds follows step 5"
+
+
+def test_a_run_notes_its_text(store: Path, tmp_path: Path) -> None:
+    corpus = open_store(store)
+    with RunFolder(tmp_path / "run") as folder:
+        write_text_index(folder, corpus)
+        assert json.loads((tmp_path / "run/manifest.json").read_text()) == corpus.index
+        assert tokenizer_sha256(tmp_path / "run") == corpus.tokenizer_sha256
 
 
 def edited(folder: Path, part: str, **fields: object) -> None:

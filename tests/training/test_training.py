@@ -103,6 +103,9 @@ def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:
         model = AutoModelForCausalLM.from_pretrained(folder)
         assert len(tokenizer) == model.config.vocab_size == corpus.vocabulary
         assert model.config.eos_token_id == tokenizer.eos_token_id
+        assert model.config.trained_sequence_length == 32, (
+            "bydore evaluate reads no longer contexts"
+        )
         assert same_bits(weights_in(folder), weights_in(whole.folder / "model"))
 
 
@@ -166,7 +169,7 @@ def test_a_signal_saves_first_and_says_where(
     step: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In any step, once, however often it comes; with workers that read ahead."""
+    """In any step; with workers that read ahead."""
     before = signal.signal(number, signal.default_int_handler)  # it may be ignored
     asking, run = SignalAt(step, number), tmp_path / "run"
     try:
@@ -175,7 +178,7 @@ def test_a_signal_saves_first_and_says_where(
     finally:
         signal.signal(number, before)
     assert found.value.exit_code == code
-    saved = f"Saved {run}/checkpoints/checkpoint-{step}. Go on with: bydore train --resume {run}"
+    saved = f"Saved {run}/checkpoints/checkpoint-{step}\nGo on with: bydore train --resume {run}\n"
     assert saved in capsys.readouterr().err
     assert asking.saved == 1 + step // 4
     assert not (run / "model").exists()

@@ -7,17 +7,22 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
+from processes import forked
 from tqdm import tqdm
 
 from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.folders import appearing_file
 from bydore_pyro.utils.terminal import (
+    TOGETHER,
     Interrupted,
     deferred,
     device_named,
@@ -26,7 +31,9 @@ from bydore_pyro.utils.terminal import (
     progress_bar,
     quiet_unless_main,
     return_freed_memory,
+    stop_if_asked,
     tell,
+    told_if_stopped,
     visible,
     visible_streams,
 )
@@ -134,21 +141,11 @@ def test_a_signal_ends_the_program_with_its_code(
 
 
 @pytest.mark.usefixtures("heard")
-def test_while_it_ends_a_second_one_changes_nothing() -> None:
-    with pytest.raises(Interrupted), ending_when_asked() as deaf:
-        try:
-            arrive(signal.SIGINT)
-        except Interrupted:
-            deaf()
-            arrive(signal.SIGTERM)
-            raise
-
-
-@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", CODES)
-def test_deferred_it_waits_for_the_end_of_a_step(
+def test_deferred_it_waits_until_the_block_asks(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Signals within half a second are one request: `timeout` and torchrun send two."""
     done = []
     with pytest.raises(Interrupted) as found, ending_when_asked(), deferred() as asked:
         for step in range(5):
@@ -160,14 +157,80 @@ def test_deferred_it_waits_for_the_end_of_a_step(
                 raise Interrupted(asked())
     assert done == [0, 1, 2]
     assert found.value.exit_code == CODES[number], "the first one counts"
-    assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n"
+    told = "stopping as soon as what is done is saved; a second one stops at once"
+    assert capfd.readouterr().err == f"\n{number.name}: {told}\n"
 
 
 @pytest.mark.usefixtures("heard")
-def test_who_asks_hears_how_long_saving_takes(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Interrupted), deferred(lambda: ", in about 3 s"):
-        arrive(signal.SIGINT)
-    assert capfd.readouterr().err == "\nSIGINT: saving after this step, in about 3 s\n"
+def test_a_safe_point_raises_what_was_held_back() -> None:
+    stop_if_asked()
+    passed = []
+    with pytest.raises(Interrupted, match="interrupted by SIGHUP"), deferred():
+        for step in range(5):
+            stop_if_asked(lambda number: passed.append(number) or number)  # type: ignore[func-returns-value]
+            if step == 1:
+                arrive(signal.SIGHUP)
+    assert passed == [0, 0, signal.SIGHUP]
+    with pytest.raises(Interrupted, match="interrupted by SIGTERM"):
+        stop_if_asked(lambda _: signal.SIGTERM)  # of another process
+
+
+def write_for_ever(path: Path) -> None:
+    """A command that ignores what it is asked, amid a file that it writes."""
+    with one_line_errors("test"), deferred(), appearing_file(path) as aside:
+        aside.write_text("half")
+        while True:
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGINT, signal.SIGINT),
+                                     (signal.SIGTERM, signal.SIGHUP)])  # fmt: skip
+def test_a_second_request_ends_at_once_and_leaves_nothing_half_written(
+    tmp_path: Path, numbers: tuple[signal.Signals, signal.Signals]
+) -> None:
+    place, told = tmp_path / "out" / "file", tmp_path / "told"
+    process = forked(lambda: write_for_ever(place), told)
+    while not list(place.parent.glob(".writing-*/*")):
+        time.sleep(0.01)
+    for number in numbers:
+        os.kill(process.pid or 0, number)
+        time.sleep(TOGETHER + 0.1)
+    process.join(5)
+    assert process.exitcode == CODES[numbers[1]]
+    assert list(place.parent.iterdir()) == []
+    assert told.read_text().splitlines()[-1] == f"{numbers[1].name}: stopped at once"
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_second_request_while_it_ends_stops_at_once(tmp_path: Path) -> None:
+    """Also where the first was raised, and something that ends with the program hangs."""
+
+    def hang() -> None:
+        with one_line_errors("test"):
+            try:
+                (tmp_path / "ready").touch()
+                time.sleep(60)
+            finally:
+                (tmp_path / "ends").touch()
+                time.sleep(60)
+
+    process = forked(hang, tmp_path / "told")
+    for name in ("ready", "ends"):
+        while not (tmp_path / name).exists():
+            time.sleep(0.01)
+        time.sleep(TOGETHER + 0.1)
+        os.kill(process.pid or 0, signal.SIGINT)
+    process.join(5)
+    assert process.exitcode == 130
+
+
+def test_who_is_stopped_reads_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with told_if_stopped("Go on with: x"):
+        pass
+    assert capsys.readouterr().err == ""
+    with pytest.raises(KeyboardInterrupt), told_if_stopped("Go on with: x"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Go on with: x\n"
 
 
 def test_a_block_on_one_thread_leaves_the_others_as_they_were() -> None:
@@ -208,8 +271,7 @@ def test_what_is_ignored_stays_ignored_and_other_threads_get_no_signals() -> Non
     found = []
 
     def work() -> None:
-        with ending_when_asked() as deaf, deferred() as asked:
-            deaf()
+        with ending_when_asked(), deferred() as asked:
             found.append(asked())
 
     thread = threading.Thread(target=work)

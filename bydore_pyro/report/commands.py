@@ -1,0 +1,146 @@
+"""The commands to go on with after a run: each is for the weights that were just shown."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.data import CorpusConfig, RowConfig, is_store
+from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.verdicts import LIMITS
+from bydore_pyro.runs import GIVEN
+from bydore_pyro.shards import names_shards
+
+OF_SHARDS = (  # parts and options that say how shards are read
+    *(("tokenizer", name) for name in ("tokenizer", "separator", "token_bytes")),
+    ("corpus", "validation_fraction"),
+)
+OF_TEXT = ("validation_fraction", "shortest_document", "longest_document", "data_seed")
+LENGTH, BATCH = 2048, 512  # of `bydore train`: tokens of a sequence, sequences of a step
+USUAL = 1e9  # tokens of a training that nothing says the length of
+EPOCHS = 4.0  # most readings of a domain's text, where `bydore train` is told no other number
+FEWEST = 100  # steps of a training that nothing says the length of
+MARGIN = 0.9  # of the longest one: steps are whole, and the number has two digits
+
+
+def commands(record: RunRecord) -> list[tuple[str, str]]:
+    """Returns commands to go on with: the purpose of each, and the line. Capitals are the user's
+    own places. Of an answer about a given mixture they are for that mixture."""
+    if record.mixture is None:
+        return []
+    run, export = shlex.quote(str(record.path)), "--prefix '/data/{domain}' --out FILE"
+    given = (record.path / GIVEN).is_file()
+    mixture = shlex.quote(str(record.path / GIVEN)) if given else run
+    weights = "The given mixture" if given else "The weights"
+    found = [
+        (f"{weights} in a trainer's own format", f"bydore export {mixture} --to nanotron {export}")
+    ]
+    unexplained = record.metrics.matching.unexplained
+    searched = record.by_matching and record.found_by == "search"
+    if searched and unexplained is not None and LIMITS["unexplained"].level(unexplained) == "bad":
+        more = f"bydore ask {run} --add MORE --out ANSWER"
+        found.insert(0, ("The same with a store of more text, such as the target's", more))
+    data, prepare = _data(record)
+    if prepare:
+        found.append(("All of the text as the tokens that trainings take", prepare))
+    if length := _length(record):
+        train = f"bydore train --mixture {mixture} --data {data} --model models/target-60m {length}"
+        found += [
+            (f"A target model trained on exactly {weights[4:]}", f"{train} --out DIR"),
+            ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
+        ]
+    if record.agreement is None and record.found_by == "search":
+        again = f"bydore search --config {run}/config.json --seeds 5 --out SEEDS"
+        found.append(("Whether other seeds find the same", again))
+    return found
+
+
+def _data(record: RunRecord) -> tuple[str, str]:
+    """Returns what stands behind `--data` of a training on the run's domains, and the command that
+    prepares it, "" where it is there."""
+    data, added = record.asked("run", "data"), record.asked("ask", "add") or []
+    more = f" --add {shlex.join(added)}" if added else ""
+    if data is None:
+        return f"STORE{more}", ""
+    if names_shards(data):
+        own = asdict(CorpusConfig())
+        return _with(record, shlex.quote(data), OF_SHARDS, own) + more, ""
+    if is_store(Path(data)) and not _is_sample(record.index):
+        return f"{shlex.quote(data)}{more}", ""
+    rows = asdict(RowConfig())
+    of = shlex.quote(str(record.asked("answer", "of") or record.path))
+    if is_store(Path(data)):  # a sample of text, which it names as it was named
+        origin = str(record.index.get("origin", "DATA"))
+        told = record.index.get("rows")
+        source = shlex.quote(origin) if _is_there(origin) else "DATA"
+        found = source + _differing(told if isinstance(told, Mapping) else {}, rows)
+    else:
+        places = [("rows", name) for name in rows] + [("corpus", name) for name in OF_TEXT]
+        found = _with(record, shlex.quote(data), places, {**rows, **asdict(CorpusConfig())})
+    return f"STORE{more}", f"bydore prepare --data {found} --tokenizer {of} --out STORE"
+
+
+def _is_there(origin: str) -> bool:
+    return Path(origin).exists() or origin == "environment" or ":" in origin
+
+
+def _is_sample(index: Mapping[str, Any]) -> bool:
+    """Whether the text that a run searched on is a part of its sources alone."""
+    return any("in_all" in one.get("train", {}) for one in index.get("domains", {}).values())
+
+
+def _with(record: RunRecord, place: str, names: Any, usual: Mapping[str, Any]) -> str:
+    """Returns a place with the options of these parts and names that a run was given."""
+    return place + _differing({name: record.asked(part, name) for part, name in names}, usual)
+
+
+def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+    return "".join(
+        f" --{name} {shlex.quote(str(value))}"
+        for name, value in values.items()
+        if value not in (None, usual.get(name))
+    )
+
+
+def _length(record: RunRecord) -> str:
+    """Returns the options of a training that say how long it is, "" where there is too little text.
+
+    It is as long as the run that the weights are for. Where none is known, no text is read more
+    often than a training allows. Little text is read in the search's sequences and batches.
+    """
+    asked = record.asked("run", "target_tokens")
+    small = int(record.asked("run", "sequence_length") or LENGTH)
+    sizes = [(LENGTH, BATCH), (small, int(record.asked("search", "batch_sequences") or BATCH))]
+    for sequence, batch in [*sizes, (small, 1)]:
+        step, once = sequence * batch, _read_once(record, sequence)
+        tokens = float(asked) if asked else min(USUAL, MARGIN * EPOCHS * once)
+        if once and tokens >= (1 if asked else FEWEST) * step:
+            break
+    else:
+        return ""
+    said = f"{tokens:.15g}" if asked else f"{float(f'{tokens:.1e}'):.0f}"
+    found = f"--tokens {'1B' if said == f'{USUAL:.0f}' else said}"
+    if (sequence, batch) != (LENGTH, BATCH):
+        found += f" --sequence_length {sequence} --target_batch_sequences {batch}"
+    epochs = math.ceil(tokens / step) * step / once
+    if epochs > EPOCHS:
+        found += f" --max_epochs {math.ceil(100 * epochs) / 100:g}"
+    return f"{found} --device auto"
+
+
+def _read_once(record: RunRecord, sequence: int) -> float:
+    """Returns the tokens of the training that reads a domain's whole sequences once and no domain
+    more often; infinity where the size of the text is not known."""
+    mixture, domains = record.mixture, record.index.get("domains", {})
+    assert mixture is not None
+    found = [math.inf]
+    for name, weight in mixture.as_dict().items():
+        if weight > 0 and name in domains:
+            text = domains[name]["train"]
+            size = text.get("in_all", text)["tokens"]
+            found.append(size // sequence * sequence / weight)
+    return min(found)
