@@ -118,5 +118,5 @@ def test_its_tables_tell_what_is_known() -> None:
     metric = {"regression": "linear", "spearman_x100": 90.0, "weights": 3.0, "prior": 3.1}
     left_out, each = tables(regressions={"linear": {"rmse": 0.1}}, each_metric={"arc": metric})
     assert left_out.rows[0][:3] == ("linear", ABSENT, "0.1000")
-    assert each.rows[0][:3] == ("arc", "linear", "90.0")
+    assert each.rows[0][:4] == ("arc", "", "linear", "90.0")
     assert all(len(row) == len(one.header) for one in (left_out, each, told) for row in one.rows)

@@ -22,9 +22,18 @@ from bydore_pyro.tables.column_names import (
             (name, "a setting")
             for name in ("seed", "lr", "wd", "config.weight_decay", "batch_size")
         ],
-        *[(name, "alike in all runs") for name in ("step", "_step", "n_params", "tokens", "flops")],
-        *[(name, "alike in all runs") for name in ("train/global_step", "model_size", "Tokens")],
-        *[(name, "alike in all runs") for name in ("numParams", "param_count", "model_params_m")],
+        *[
+            (name, "a size, a length or a model")
+            for name in ("step", "_step", "n_params", "tokens", "flops")
+        ],
+        *[
+            (name, "a size, a length or a model")
+            for name in ("train/global_step", "model_size", "Tokens")
+        ],
+        *[
+            (name, "a size, a length or a model")
+            for name in ("numParams", "param_count", "model_params_m")
+        ],
         *[(name, "") for name in ("arxiv_tokens", "arxiv/tokens", "weights/step")],
         ("trainLoss", "a loss of the training"),
         *[(name, "a time") for name in ("_runtime", "Runtime", "_timestamp", "Created", "epoch")],
@@ -45,7 +54,9 @@ def test_columns_that_are_set_apart_whatever_they_hold(name: str, reason: str) -
     [
         *[(name, "a time or a speed") for name in ("eval/loading_time", "tokens_per_second")],
         *[(name, "a time or a speed") for name in ("evalTime", "throughput", "wall_clock")],
-        *[(name, "a standard error") for name in ("acc_stderr,none", "loss_std", "avg_acc_stderr")],
+        *[(name, "a standard error or an interval") for name in ("acc_stderr,none", "loss_std")],
+        *[(name, "a standard error or an interval") for name in ("loss_ci_low", "loss_var")],
+        *[(name, "a size or a length") for name in ("loss_n", "checkpoint", "num_docs")],
         *[
             (n, "the least or largest value on the way")
             for n in ("loss__MIN", "loss__MAX", "a/min")

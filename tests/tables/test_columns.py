@@ -157,7 +157,7 @@ def test_a_file_of_weights_has_no_other_columns_but_those_set_apart() -> None:
     assert found.weights == DOMAINS
     assert found.ignored == {
         "run": "names the runs",
-        "step": "alike in all runs",
+        "step": "a size, a length or a model",
         "note": "text",
         "dose": "beside the weights",
     }

@@ -74,11 +74,14 @@ def test_runs_that_failed_are_left_out_where_they_are_asked_for() -> None:
     found, told = directed(table, {"loss": 1.0})
     assert (found.runs, found.losses_of("loss").tolist()) == (("r0", "r1"), [1, 2])
     np.testing.assert_array_equal(found.weights, table.weights[:2])
-    assert told == ["minimised: loss (best 1, run r0)", "left out without loss: 1 of 3 runs"]
+    assert told == [
+        "minimised: loss (lower is better; best 1, run r0)",
+        "left out without loss: 1 of 3 runs",
+    ]
     found, told = directed(table, {"mmlu_acc": 1.0}, ["mmlu*"])
     assert (found.runs, found.losses_of("mmlu_acc").tolist()) == (("r0", "r2"), [-0.5, -0.25])
     assert told == [
-        "maximised: mmlu_acc (best 0.5, run r0)",
+        "maximised: mmlu_acc (higher is better; best 0.5, run r0)",
         "left out without mmlu_acc: 1 of 3 runs",
     ]
     assert found.asked["mmlu_acc"] == Asked(direction="maximised", best=0.5, run="r0")
@@ -126,14 +129,16 @@ def test_what_is_not_called_a_loss_needs_a_direction(name: str) -> None:
 def test_a_loss_is_minimised_and_its_best_value_is_said(name: str) -> None:
     table = table_of(np.array([[1.5], [1.25], [3.0]]), name)
     found, told = directed(table, {name: 1.0})
-    assert told == [f"minimised: {name} (best 1.25, run r1)"]
+    assert told == [f"minimised: {name} (lower is better; best 1.25, run r1)"]
     assert found.asked[name] == Asked(direction="minimised", best=1.25, run="r1")
 
 
 def test_the_direction_is_known_by_the_column_where_the_target_has_a_shorter_name() -> None:
     columns = Columns(weights=("x", "y"), metrics=("metric/the_pile_arxiv_val_loss",))
     table = table_of(np.array([[2.0], [1.0]]), "arxiv", columns=columns)
-    assert directed(table, {"arxiv": 1.0})[1] == ["minimised: arxiv (best 1, run r1)"]
+    assert directed(table, {"arxiv": 1.0})[1] == [
+        "minimised: arxiv (lower is better; best 1, run r1)"
+    ]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
