@@ -141,9 +141,14 @@ def sounds_like_a_metric(name: str) -> bool:
     return bool(LOSS.search(name) or METRIC.search(name))
 
 
+def key_of(name: str) -> str:
+    """Returns a column's name as `KEYS` writes it: Run Name becomes run_name."""
+    return name.lower().replace(" ", "_")
+
+
 def reason_apart(name: str) -> str:
     """Returns why a column is no weight, whatever it holds, by its whole name; "" if it may be."""
-    if name.lower() in KEYS:
+    if key_of(name) in KEYS:
         return "names the runs"
     if kind_of_state(name):
         return "the runs' state"

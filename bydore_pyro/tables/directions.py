@@ -137,8 +137,8 @@ def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
         elif known.min() <= 0:
             where = [run for run, v in zip(table.runs, values, strict=True) if v <= 0]
             raise DataError(
-                f"Expected losses > 0 in '{name}', found {known.min():g} ({len(where)} runs: "
-                f"{listed(where, 3)}): empty the cells of runs that failed, or say --minimize "
+                f"Expected losses > 0 in '{name}', found {known.min():g} ({len(where)} of "
+                f"{len(values)} runs: {listed(where, 3)}): empty the cells of runs that failed, or say --minimize "
                 f"{shlex.quote(name)}, or --maximize"
             )
     if silent:
@@ -181,7 +181,8 @@ def _asked(
         for placeholder in PLACEHOLDERS:
             where = [run for run, v in zip(table.runs, values, strict=True) if v == placeholder]
             if where and len(where) < len(values):
-                line += f"; exactly {placeholder:g} in {len(where)} runs: {listed(where, 3)}"
+                line += f"; exactly {placeholder:g} in {len(where)} of {len(values)} runs: "
+                line += listed(where, 3)
         low, median, high = np.quantile(values, (0.25, 0.5, 0.75))
         far = np.flatnonzero(np.abs(values - median) > FAR * max(high - low, 1e-300))
         if len(far) and high > low:

@@ -28,7 +28,10 @@ BEST = 128  # simulated mixtures that are averaged
 CANDIDATES, CONTENDERS, POSTERIOR_DRAWS = 4000, 1000, 400
 SURE = 0.97  # the probability of an improvement that is called one
 RANKED = 50.0  # rank correlation of left-out runs, x 100, below which nothing is sure
-BEYOND_ALL = "Its whole interval is better than the best run: no run shows that it can be so good."
+BEYOND_ALL = (
+    "The proposal's whole interval is better than the best run: no run shows that a mixture can be "
+    "so good."
+)
 UNRANKED = "Left-out runs are hardly ranked, or too few to be left out: no prediction is sure."
 #: What is predicted, and how a better one differs.
 DIFFERENCES: dict[Direction, tuple[str, str]] = {

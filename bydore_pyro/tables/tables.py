@@ -31,6 +31,7 @@ from bydore_pyro.tables.column_names import (
     SETTING,
     SUMMARIES,
     YES,
+    key_of,
     kind_of_state,
     must_be_alike,
     reason_apart,
@@ -205,10 +206,13 @@ def _read(path: Path) -> _Sheet:
     frame, notes = read_cells(path)
     columns = [str(name) for name in frame.columns]
     _once([name for name in columns if name], path, "column")
-    keys = [name for key in KEYS for name in columns if name.lower() == key]
+    keys = [name for key in KEYS for name in columns if key_of(name) == key]
     keys = keys or [name for name in columns[:1] if name == "" or name == "Unnamed: 0"]
     if not keys:
-        raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {listed(columns)}")
+        raise DataError(
+            f"Expected a column that names the runs ({', '.join(KEYS)}) in {path}, found "
+            f"{listed(columns)}"
+        )
     if frame.empty:
         raise DataError(f"Expected runs in {path}, found none")
     places = [columns.index(key) for key in keys]
@@ -310,7 +314,7 @@ def _check_joined(
     own = weights.loc[losses.index]
     for name in own.columns.intersection(losses.columns):
         other = (own[name] != losses[name]).to_numpy(bool)
-        if name.lower() in KEYS and other.any():
+        if key_of(name) in KEYS and other.any():
             row = int(other.argmax())
             raise DataError(
                 f"Expected one '{name}' of run '{own.index[row]}' in both files, found "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bydore_pyro.tables.column_names import (
+    key_of,
+    kind_of_state,
     must_be_alike,
     phase_of,
     reason_apart,
@@ -104,3 +106,37 @@ def test_domains_lose_what_declares_all_of_them() -> None:
         assert without_declaration((f"{start}web", f"{start}law")) == ("web", "law")
     for names in (("weights/web", "law"), ("train_web", "weights/law"), ("trained", "training")):
         assert without_declaration(names) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *[(name, "state") for name in ("State", "run_state", "Run State", "_state", "run.status")],
+        *[(name, "success") for name in ("completed", "is_finished", "isDone")],
+        *[(name, "failure") for name in ("crashed", "has_failed", "run diverged")],
+        *[(name, "code") for name in ("exit_code", "returncode", "Exit Code")],
+        *[(name, "") for name in ("state_law", "success_rate", "interstate", "united_state")],
+    ],
+)
+def test_columns_on_how_runs_ended(name: str, kind: str) -> None:
+    assert kind_of_state(name) == kind
+
+
+def test_keys_may_be_written_with_spaces_and_capitals() -> None:
+    assert (key_of("Run Name"), key_of("run_id")) == ("run_name", "run_id")
+
+
+def test_a_loss_that_is_turned_round_is_no_loss() -> None:
+    turned = (
+        *("-loss", "1 - loss", "1-loss", "1/ppl", "exp(-loss)", "loss (negated)", "negloss"),
+        *("inverse_ppl", "loss_saved", "loss_margin", "loss x -1", "loss vs baseline"),
+    )
+    assert not any(map(sounds_like_a_loss, turned))
+    assert all(map(sounds_like_a_loss, ("eval-loss", "loss (nats)", "loss-a", "top1/val_loss")))
+
+
+def test_what_is_measured_need_not_be_alike() -> None:
+    assert not must_be_alike("loss_per_flop")
+    assert all(
+        map(must_be_alike, ("tokens (B)", "billion_tokens", "ckpt_step", "D/params (M)"[2:]))
+    )

@@ -144,11 +144,13 @@ def test_the_direction_is_known_by_the_column_where_the_target_has_a_shorter_nam
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_placeholders_among_losses_are_named_not_fitted(value: float) -> None:
     table = table_of(np.array([[2.0, 1], [value, 1.5], [1.5, 2], [3, 1]]), "loss", "other_loss")
-    with pytest.raises(DataError, match=rf"losses > 0 in 'loss', found {value:g} \(1 runs: r1\)"):
+    with pytest.raises(
+        DataError, match=rf"losses > 0 in 'loss', found {value:g} \(1 of 4 runs: r1\)"
+    ):
         directed(table, {"loss": 1.0})
     directed(table, {"other_loss": 1.0})
     _, (line,) = directed(table, {"loss": 1.0}, [], ["loss"])
-    assert line.endswith(f"exactly {value:g} in 1 runs: r1")
+    assert line.endswith(f"exactly {value:g} in 1 of 4 runs: r1")
 
 
 def test_a_loss_far_from_all_others_is_named() -> None:
@@ -188,3 +190,29 @@ def test_of_many_metrics_a_few_lines_are_said_and_the_rest_counted() -> None:
     found, told = directed(table, metric_shares(table, [ALL]))
     assert (len(told), told[-1]) == (9, "and 3 more metrics, which the record names")
     assert len(found.asked) == 11
+
+
+def test_a_metric_without_differences_has_no_direction() -> None:
+    table = table_of(np.array([[3.0, 7], [2, 7]]), "loss", "other")
+    found, told = directed(table, {"loss": 0.5, "other": 0.5})
+    assert told[1] == "the same in all runs, and without effect: other (7)"
+    assert set(found.asked) == {"loss"}
+
+
+@pytest.mark.parametrize(("apart", "said"), [(0.01, False), (0.5, True)])
+def test_runs_on_one_mixture_that_differ_as_much_as_others_are_named(
+    apart: float, said: bool
+) -> None:
+    """Their lengths differ, in a column whose name nobody knows, or in none."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(2), 10)
+    losses = 3 + 0.3 * weights[:, 0]
+    table = RunsTable(
+        runs=tuple(f"r{n}" for n in range(20)),
+        domains=("x", "y"),
+        weights=np.repeat(weights, 2, 0),
+        targets=("loss",),
+        losses=np.stack([losses, losses + apart], 1).reshape(-1, 1),
+    )
+    _, (line,) = directed(table, {"loss": 1.0})
+    assert line.endswith("were all trained alike?") == said
+    assert ("runs on one mixture differ by 0.354 (standard deviation)" in line) == said
