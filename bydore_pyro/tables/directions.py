@@ -138,8 +138,8 @@ def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
             where = [run for run, v in zip(table.runs, values, strict=True) if v <= 0]
             raise DataError(
                 f"Expected losses > 0 in '{name}', found {known.min():g} ({len(where)} of "
-                f"{len(values)} runs: {listed(where, 3)}): empty the cells of runs that failed, or say --minimize "
-                f"{shlex.quote(name)}, or --maximize"
+                f"{len(values)} runs: {listed(where, 3)}): empty the cells of runs that failed, or "
+                f"say --minimize {shlex.quote(name)}, or --maximize"
             )
     if silent:
         first = shlex.quote(silent[0])

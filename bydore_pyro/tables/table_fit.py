@@ -32,7 +32,7 @@ from bydore_pyro.tables.regression import (
     kind_of,
 )
 from bydore_pyro.tables.tables import RunsTable, read_mixtures
-from bydore_pyro.utils import Checked, DataError, option, tell
+from bydore_pyro.utils import Checked, DataError, listed, option
 
 UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
 
@@ -127,6 +127,8 @@ def fit_table_of_runs(
     prior, region = prior / prior.sum(), TrustRegion(table.weights, table.runs)
     names = _differing(table, metrics)
     direction = _direction(table, names)
+    if kind == "log_linear":
+        _check_positive(table, names)
     losses = np.stack([table.losses_of(name) for name in names], 1)
     total = sum(metrics[name] for name in names)
     runs = (kind, table.weights, losses, [metrics[name] / total for name in names])
@@ -195,17 +197,29 @@ def _worth(
 
 
 def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
-    """Returns the metrics that differ between runs; of the others a line is printed."""
-    flat = {n: v[0] for n in metrics if np.ptp(v := table.losses_of(n)) <= 1e-12 * np.abs(v).max()}
+    """Returns the metrics that differ between runs; the others, which `directed` names, have no
+    effect."""
+    found = [n for n in metrics if np.ptp(v := table.losses_of(n)) > 1e-12 * np.abs(v).max()]
     if len(table.runs) < 2:
         raise DataError("Expected runs on several mixtures, found one run")
-    if len(flat) == len(metrics):
+    if not found:
         raise DataError(
-            f"Expected runs that differ in loss, found {next(iter(flat.values())):g} in all"
+            f"Expected runs that differ in {listed(metrics, 3)}, found one value in all"
         )
-    for name, value in flat.items():
-        tell(f"left out, as all runs have {value:g}: {name}")
-    return [name for name in metrics if name not in flat]
+    return found
+
+
+def _check_positive(table: RunsTable, names: Sequence[str]) -> None:
+    """Refuses metrics that olmix's law cannot predict, in their own direction."""
+    for name in names:
+        direction = _direction(table, [name])
+        least = table.losses_of(name).min()
+        if least <= 0:
+            raise DataError(
+                "Expected minimised metrics > 0 or maximised ones < 0 with --method olmix, found "
+                f"{in_own_direction(least, direction):g} in '{name}', which is {direction}: "
+                "--method bydore fits any"
+            )
 
 
 def _unlike(names: Sequence[str], losses: np.ndarray) -> tuple[str, ...]:

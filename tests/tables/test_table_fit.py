@@ -172,3 +172,30 @@ def test_a_mean_of_both_directions_is_minimised() -> None:
     mean = 0.75 * (each["t"].weights or 0) - 0.25 * (each["acc"].weights or 0)
     assert predicted["weights"][0] == pytest.approx(mean)
     assert (each["acc"].weights or 0) > (each["acc"].prior or 0)
+
+
+def test_what_olmix_cannot_predict_is_refused_in_its_own_direction() -> None:
+    config = RegressionConfig(regmix_draws=500)
+    turned, _ = directed(table_of(24), {"t": 1.0}, ["t"])
+    most = f"{table_of(24).losses.max():g}"
+    with pytest.raises(
+        DataError, match=f"found {most} in 't', which is maximised: --method bydore"
+    ):
+        fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")
+    logs = dataclasses.replace(table_of(24), losses=-table_of(24).losses)
+    turned, _ = directed(logs, {"t": 1.0}, ["t"])
+    found = fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")[0]
+    assert found.predicted_loss is not None
+    assert found.predicted_loss["weights"][0] < 0
+
+
+def test_metrics_without_differences_are_left_out_or_refused() -> None:
+    table, config = table_of(24), RegressionConfig(regmix_draws=500)
+    flat = dataclasses.replace(
+        table, targets=("t", "flat"), losses=np.c_[table.losses, np.full(24, -7.0)]
+    )
+    alone = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config)[0]
+    both = fit_table_of_runs(flat, {"t": 0.5, "flat": 0.5}, PRIOR, config)[0]
+    assert both.weights == alone.weights
+    with pytest.raises(DataError, match="runs that differ in flat, found one value in all"):
+        fit_table_of_runs(flat, {"flat": 1.0}, PRIOR, config)
