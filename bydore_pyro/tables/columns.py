@@ -35,8 +35,8 @@ CLEAR = 3.0  # times as far from 1 another choice of columns must sum
 FEWEST_COUNTED = 100.0  # tokens a domain and run, in the mean
 SHOWN = 12  # names in a line
 EXPOSURE = (
-    "a run has one mixture here; if yours changed it on its way, its exposure is the mean of its "
-    "mixtures, weighted by their lengths"
+    "keep the columns of one; if your runs changed their mixture on the way, their exposure is the "
+    "mean of their mixtures, weighted by their lengths"
 )
 DECLARE = "begin the names of the weights' columns with weights/"
 

@@ -32,7 +32,10 @@ BEYOND_ALL = (
     "The proposal's whole interval is better than the best run: no run shows that a mixture can be "
     "so good."
 )
-UNRANKED = "Left-out runs are hardly ranked, or too few to be left out: no prediction is sure."
+UNRANKED = (
+    "The regression hardly ranks runs that were left out, or there are too few runs to leave some "
+    "out: no prediction is sure."
+)
 #: What is predicted, and how a better one differs.
 DIFFERENCES: dict[Direction, tuple[str, str]] = {
     "minimised": ("loss", "lower"),
