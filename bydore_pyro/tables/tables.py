@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-FEW = 8  # models that a table may compare
+FEW = 8  # models that a table may compare; more, with one run each, are names of the runs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,9 +131,11 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     else:
         of_metrics = classified(losses, paths[1], "metrics")
         columns = classified(weights, paths[0], "weights").beside(of_metrics)
-    for path, names in zip(paths, (columns.weights, columns.metrics), strict=True):
+    found = {"weights": columns.weights, "metrics": columns.metrics}
+    for path, (what, names) in zip(paths, found.items(), strict=True):
         if not names:
-            raise DataError(f"Expected columns of weights and losses in {path}, found none")
+            others = "; ".join(columns.lines()[2:])
+            raise DataError(f"Expected columns of {what} in {path}, found none; {others}")
     alone = losses.index.difference(weights.index, sort=False)
     if len(alone):
         raise DataError(
@@ -274,7 +276,7 @@ def _unfinished(kind: str, cells: pandas.Series) -> np.ndarray | None:
     """
     known = cells.str.lower()
     if kind == "code":
-        return ~known.isin((*NO, "")).to_numpy(bool)
+        return ~known.isin(("0", "0.0", "0:0", "")).to_numpy(bool)  # Slurm writes 0:0
     if kind == "state":
         if known.isin(FINISHED).any():
             return ~known.isin((*FINISHED, "")).to_numpy(bool)

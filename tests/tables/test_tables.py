@@ -94,7 +94,7 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
         (WEIGHTS.replace("index", "id"), LOSSES,
          r"column that names the runs \(run, .*mixture_1m.csv, found id, t"),
         (WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
-         LOSSES, "columns of weights and losses .*mixture_1m.csv, found none"),
+         LOSSES, "columns of weights in .*mixture_1m.csv, found none; neither: .*\\(text\\)"),
         (WEIGHTS, LOSSES + "8,1,1,\n9,1,1,\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
         (WEIGHTS.replace("0.25", "nan"), LOSSES, "finite .*, run '7', column 'train_.*'nan'"),
@@ -223,6 +223,7 @@ def test_the_runs_are_named_by_a_column_that_names_each_once(tmp_path: Path) -> 
         ("diverged", ("False", "True"), ("a",), "left out, as their state is diverged = True: 1"),
         ("is_finished", ("1", "0"), ("a",), "left out, as their state is is_finished = 0: 1 of 2"),
         ("exit_code", ("0", "137"), ("a",), "left out, as their state is exit_code = 137: 1 of 2"),
+        ("ExitCode", ("0:0", "1:0"), ("a",), "left out, as their state is ExitCode = 1:0: 1 of 2"),
         ("status", ("0", "1"), ("a", "b"), "no run is left out for its 'status', whose values are"),
         ("state_reason", ("", "full"), ("a", "b"), ""),
     ],
@@ -273,3 +274,12 @@ def test_settings_and_models_that_differ_are_named_or_refused(tmp_path: Path) ->
     assert read_runs(rows(model_name=[f"my-run-{n}" for n in range(9)])).targets == ("loss",)
     with pytest.raises(DataError, match=r"found base, large: .* begin the names of the weights'"):
         read_runs(rows(model_name=["base"] * 5 + ["large"] * 4))
+
+
+def test_a_table_without_metrics_says_what_its_columns_are(tmp_path: Path) -> None:
+    text = "run,x,y,loss\na,0.5,0.5,3.1 nats\nb,0.25,0.75,3.2 nats\n"
+    message = (
+        r"columns of metrics in .*, found none; neither: run \(names the runs\); loss \(text\)"
+    )
+    with pytest.raises(DataError, match=message):
+        read_runs(write(tmp_path, runs=text) / "runs.csv")
