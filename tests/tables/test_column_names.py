@@ -13,6 +13,7 @@ from bydore_pyro.tables.column_names import (
     reason_no_metric,
     sounds_like_a_loss,
     sounds_like_a_metric,
+    sounds_like_a_perplexity,
     without_declaration,
 )
 
@@ -140,3 +141,8 @@ def test_what_is_measured_need_not_be_alike() -> None:
     assert all(
         map(must_be_alike, ("tokens (B)", "billion_tokens", "ckpt_step", "D/params (M)"[2:]))
     )
+
+
+def test_perplexities_by_name() -> None:
+    assert all(map(sounds_like_a_perplexity, ("ppl", "val/Perplexity", "paloma_ppl", "webPPL")))
+    assert not any(map(sounds_like_a_perplexity, ("log_ppl", "logPerplexity", "loss", "bpb")))
