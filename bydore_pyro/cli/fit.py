@@ -114,7 +114,7 @@ class FitConfig(Checked):
     scale_up: str | None = option(
         None,
         "With --runs: finished runs of a smaller model, on the same domains and metrics, which "
-        "tell what a domain is worth for a metric. Few runs of the larger model are then enough.",
+        "show what a domain is worth for a metric. Few runs of the larger model are then enough.",
     )
     predict: str | None = option(
         None, "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals."

@@ -119,7 +119,7 @@ class Mixture:
             None stands for the uniform ones.
         predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
             the method predicts for these weights ("weights"), for the prior ("prior") and equal
-            shares ("uniform"); or None.
+            shares ("uniform"); or None. Where a metric was maximised, it is that metric's value.
         notes: What whoever uses the weights has to know, a sentence each.
 
     Raises:

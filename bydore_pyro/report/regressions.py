@@ -76,7 +76,7 @@ def _gain(record: RunRecord) -> Verdict | None:
     for name, (mean, sd) in mixture.predicted_loss.items():
         means.append(mean)
         predictions.append(f"{name} {_loss(mean)}{'' if sd is None else f' ± {_loss(sd)}'}")
-    figures = f"Predicted loss of a run on each: {'; '.join(predictions)}."
+    figures = f"{_subject(record)} of a run on each: {'; '.join(predictions)}."
     if mixture.weights == mixture.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
     if max(means) - min(means) < EQUAL * max(map(abs, means)):
@@ -94,6 +94,17 @@ def _gain(record: RunRecord) -> Verdict | None:
         return Verdict("bad", question, "No", figures)
     level, answer = _word(gain.sure, "Yes, as predicted", "Perhaps", "Predicted so")
     return Verdict(level, question, answer, figures)
+
+
+def _subject(record: RunRecord) -> str:
+    """Returns what the fit predicts, in words."""
+    details = record.metrics
+    what = next(iter(details.asked)) if len(details.asked) == 1 else "mean of the metrics"
+    if details.direction == "maximised":
+        return f"Predicted {what} (higher is better)"
+    if details.direction == "both":
+        return f"Predicted {what} (lower is better; those that are maximised count negatively)"
+    return "Predicted loss"
 
 
 def _loss(value: float | None) -> str:
@@ -129,10 +140,11 @@ def regression_tables(record: RunRecord) -> list[Table]:
         caption="Runs that were left out, a fifth at a time",
     )
     each = Table(
-        header=("metric", "regression", "Spearman x 100", "RMSE", f"in {HELD}", "these weights",
-                "prior", "better than prior"),
+        header=("metric", "is", "regression", "Spearman x 100", "RMSE", f"in {HELD}",
+                "these weights", "prior", "better than prior"),
         rows=[
-            (name, one.regression, *_left_out(one), _loss(one.weights),
+            (name, details.asked[name].direction if name in details.asked else "",
+             one.regression, *_left_out(one), _loss(one.weights),
              _loss(one.prior), percent(one.better_than_prior))
             for name, one in details.each_metric.items()
         ],
@@ -147,7 +159,8 @@ def regression_tables(record: RunRecord) -> list[Table]:
              percent(one.better_than_prior), percent(one.nearest_run))
             for one in details.predictions[:MOST_GIVEN]
         ],
-        caption=f"Given mixtures: {len(details.predictions)}, all in predictions.csv",
+        caption=f"{_subject(record)} of given mixtures: {len(details.predictions)}, all in "
+        "predictions.csv",
     )  # fmt: skip
     return [table for table in (asked, left_out, each, given) if table.rows]
 

@@ -17,7 +17,24 @@ if TYPE_CHECKING:
     import pandas
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
+MISSING = (  # of a failed run, as programs and spreadsheets write it
+    *(
+        "",
+        "nan",
+        "null",
+        "none",
+        "na",
+        "n/a",
+        "n.a.",
+        "inf",
+        "+inf",
+        "infinity",
+        "-",
+        "--",
+        "\N{EN DASH}",
+    ),
+    *("?", "#n/a", "#na", "#div/0!", "#num!", "#value!"),
+)
 ONE_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?%?", re.IGNORECASE)
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 POINT = re.compile(r"[+-]?\d+\.\d+(e[+-]?\d+)?%?", re.IGNORECASE)
@@ -42,8 +59,8 @@ def read_cells(path: Path) -> tuple[pandas.DataFrame, tuple[str, ...]]:
     for number, row in enumerate(rows, 2):
         if len(row) != len(header):
             raise DataError(
-                f"Expected {len(header)} cells in every row of {path}, as in its header, found "
-                f"{len(row)} in row {number}"
+                f"Expected as many cells in every row of {path} as in its header ({len(header)}), "
+                f"found {len(row)} in row {number}"
             )
     notes = [] if separator == "," else [f"{path}: cells separated by {SEPARATORS[separator]}"]
     mark = _without_commas(rows, path)

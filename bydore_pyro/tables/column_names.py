@@ -8,40 +8,64 @@ from __future__ import annotations
 import re
 
 KEYS = ("run", "run_id", "index", "mixture", "name", "run_name")  # columns that may name the runs
-STATES = ("state", "status", "run_state", "run_status")
+#: Rows that sum up others, in the column that names the runs.
+SUMMARIES = (
+    *("mean", "average", "avg", "median", "total", "sum", "count", "min", "max", "std", "stddev"),
+    *("stdev", "std dev", "variance", "25%", "50%", "75%"),
+)
 FINISHED = ("finished", "completed", "complete", "succeeded", "success", "done", "ok")
 FAILED = (
     *("crashed", "failed", "failure", "killed", "error", "aborted", "canceled", "cancelled"),
     *("preempted", "timeout", "timed_out", "oom", "out_of_memory", "diverged", "nan"),
     *("running", "pending", "queued", "stopped", "interrupted", "unknown"),
 )
+#: Names of columns that say how runs ended, after words such as run_, is_ or summary.; and which of
+#: their cells, in lower case, say that a run failed: those of a state are in FINISHED and FAILED.
+STATE = re.compile(
+    r"_?(?:(?:is|has|was|did|run|runs|job|wandb|trial|train|training|summary|final)[_./])*"
+    r"(?:(?P<state>state|status)|(?P<success>finished|completed?|succeeded|done|ok)|"
+    r"(?P<failure>crashed|failed|killed|aborted|preempted|oom|diverged|cancell?ed)|"
+    r"(?P<code>(?:exit|return)_?(?:code|status)))",
+    re.IGNORECASE,
+)
+YES, NO = ("true", "yes", "y", "1", "1.0"), ("false", "no", "n", "0", "0.0")
 
 
 def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({pattern})(?![a-z])", re.IGNORECASE)
 
 
+_UNIT = r"(_(in|total|count|k|m|b|t|thousands?|millions?|billions?|trillions?))*"
 #: What differs between runs whose losses do not compare.
 ALIKE = re.compile(
-    r"_?((global|train|training|max|total|num|n)_)*(tokens|steps?|iters?|iterations?)"
-    r"(_(seen|trained|total))?|(\w+_)?n?(flops?|params?|parameters|param_count)"
-    r"(_(total|count|k|m|b|millions?|billions?))?|tokenizer|vocabulary|vocab_size|sequence_length|seq_len|"
-    r"scale|model|model_size|size",
+    r"_?((global|train|training|trainer|optimizer|max|total|num|n|number_of|ckpt|checkpoint|"
+    r"current|final|last|target|(thousand|million|billion|trillion)s?(_of)?)_)*"
+    rf"(tokens?|steps?|iters?|iterations?)(_(seen|trained|processed|budget))*{_UNIT}|"
+    rf"(\w+_)?n?(flops?|params?|parameters|param_count)(_non_emb\w*)?{_UNIT}|"
+    r"compute(_budget)?|(chinchilla|tokens?)_(multiple|multiplier|ratio)|"
+    r"tokenizer(_name)?|vocab(ulary)?(_size)?|(max_)?(seq(uence)?|context)_(len(gth)?|size)|"
+    r"((num|n)_)?(layers?|heads?)|width|d_model|hidden_(dim|size)|"
+    rf"(model_)?(scale|size){_UNIT}|model|model_name|arch(itecture)?",
     re.IGNORECASE,
 )
+SETTING = "a setting"
+#: Settings that differ between runs that are trained alike.
+REPEATED = re.compile(r"(seed|gpus?|nodes|world_size|fold|rank|trial|version)$", re.IGNORECASE)
 #: Columns that are neither weights nor metrics, by their whole names, and why.
 APART = {
-    "a setting": r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
+    SETTING: r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
     r"warmup\w*|dropout|momentum|(adam_)?(beta_?[12]|eps|epsilon)|(grad(ient)?_)?clip\w*|"
-    r"temperature|((global|micro|train)_)?batch(_size)?|context_length|(num_|n_)?(layers?|heads?)|"
-    r"width|d_model|hidden_size|gpus?|nodes|world_size|fold|rank|trial|version",
+    r"temperature|((global|micro|train)_)?batch(_size)?|gpus?|nodes|world_size|fold|rank|trial|"
+    r"version",
     "a total": r"total|sum|(total|sum)_(of_)?weights?|weights?_(sum|total)",
     "a time": r"_?(runtime|timestamp|created|updated|duration|elapsed|epochs?|wall\w*)",
 }
 #: Why a column that is no weight is no metric either, by the words of its name.
 NO_METRIC = {
     "the least or largest value on the way": re.compile(r"(__|[/.])(min|max)$", re.IGNORECASE),
-    "a standard error": _words("std_?err|standard_?error|std_?dev|std|sem"),
+    "a standard error or an interval": _words(
+        r"std_?err|standard_?error|std_?dev|std|sem|var|variance|ci(_?\d+)?"
+    ),
     "a time or a speed": _words(
         r"times?|seconds?|secs?|minutes|hours|ms|runtime|timestamp|duration|throughput|tps|mfu|"
         r"\w*per_(second|sec|s)|wall\w*|created|updated|elapsed|latency|memory|eta"
@@ -49,11 +73,11 @@ NO_METRIC = {
     "epochs or repetitions": _words("epochs?|repetitions?|repeats?"),
     "a size or a length": re.compile(
         r"(?<![a-z])(flops?|params?|parameters|(n|num|total)_tokens|tokens(_seen)?|steps?|"
-        r"iterations?)$",
+        r"iterations?|checkpoint|ckpt|n|count|(n|num)_(samples|examples|documents|docs))$",
         re.IGNORECASE,
     ),
     "names the runs": re.compile(r"(?<![a-z])id$", re.IGNORECASE),
-    "a setting": _words("lr|learning_rate|weight_decay|grad(ient)?_norm|batch_size|seed"),
+    SETTING: _words("lr|learning_rate|weight_decay|grad(ient)?_norm|batch_size|seed"),
 }
 #: A beginning that says that weights follow: of RegMix, of W&B's settings, of others.
 DECLARED = re.compile(
@@ -67,11 +91,16 @@ LOSS = re.compile(
     r"(?<![a-z])ce)(?![a-z])",
     re.IGNORECASE,
 )
+PERPLEXITY = re.compile(r"ppl|perplexit(y|ies)", re.IGNORECASE)
+LOGARITHM = _words("log|ln|log2|log10")
 #: With these words a loss is one of which more is better, or a difference that may be either.
 TURNED = _words(
-    r"neg|negative|minus|gains?|improve\w*|reduc\w*|drop|delta|diffs?|difference|change|"
-    r"decrease\w*|scaling|ratio|win"
+    r"neg\w*|minus|gains?|improve\w*|reduc\w*|drop|delta|diffs?|difference|change|gap|"
+    r"decrease\w*|saved|savings?|scaling|ratio|win|better|worse|vs|versus|over|advantage|margin|"
+    r"inv|inverse\w*|inverted|reciprocal|flipped|percentile|quantile"
 )
+#: So do a minus before a loss, 1 - loss, 1/loss, and a minus as a factor.
+OPERATORS = re.compile(r"(^|[^\w)\]])\s*-\s*[a-z1]|(^|[^\w.])1\s*[-/]|exp\(", re.IGNORECASE)
 #: After a loss's word these say that the column is of something else.
 AFTER = _words(
     "acc|accuracy|scores?|f1|em|exact_?match|auc|bleu|rouge|reward|rate|rank|scale|weights?|counts?"
@@ -86,23 +115,31 @@ NAMESPACE = re.compile(
     re.IGNORECASE,
 )
 TRAINING, HELD_OUT = (
-    _words("train|training|trn"),
+    _words("train|training|trn|tr"),
     _words(r"val|valid\w*|eval\w*|test|dev|held_?out"),
 )
 
 
 def _spaced(name: str) -> str:
-    """Returns a name whose words are not parted by capitals alone: valLoss becomes val_Loss."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    """Returns a name whose words are parted by _ where capitals, spaces or brackets part them:
+    valLoss becomes val_Loss, tokens (B) becomes tokens_B."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[\s()\[\]-]+", "_", name).rstrip("_")
 
 
 def sounds_like_a_loss(name: str) -> bool:
     """Whether a metric's name says that lower is better."""
+    turned = OPERATORS.search(name)
     name = _spaced(name)
     *_, last = (None, *LOSS.finditer(name))
-    if last is None or TURNED.search(name):
+    if last is None or turned or TURNED.search(name):
         return False
     return not AFTER.search(name, last.end())
+
+
+def sounds_like_a_perplexity(name: str) -> bool:
+    """Whether a metric's name says that it is a perplexity, and no logarithm of one."""
+    return bool(PERPLEXITY.search(name)) and not LOGARITHM.search(_spaced(name))
 
 
 def sounds_like_a_metric(name: str) -> bool:
@@ -111,16 +148,21 @@ def sounds_like_a_metric(name: str) -> bool:
     return bool(LOSS.search(name) or METRIC.search(name))
 
 
+def key_of(name: str) -> str:
+    """Returns a column's name as `KEYS` writes it: Run Name becomes run_name."""
+    return name.lower().replace(" ", "_")
+
+
 def reason_apart(name: str) -> str:
     """Returns why a column is no weight, whatever it holds, by its whole name; "" if it may be."""
-    if name.lower() in KEYS:
+    if key_of(name) in KEYS:
         return "names the runs"
-    if name.lower() in STATES:
+    if kind_of_state(name):
         return "the runs' state"
     if not name or re.fullmatch(r"Unnamed: \d+", name):
         return "no name"
     if must_be_alike(name):
-        return "alike in all runs"
+        return "a size, a length or a model"
     name = _spaced(name)
     start = NAMESPACE.match(name)
     last = name[start.end() if start else 0 :]
@@ -132,12 +174,20 @@ def reason_apart(name: str) -> str:
     return ""
 
 
+def kind_of_state(name: str) -> str:
+    """Returns what a column says of how runs ended: its "state" in words, whether it was a
+    "success" or a "failure", or the "code" with which a program ended; "" if nothing."""
+    found = STATE.fullmatch(_spaced(name))
+    return "" if found is None else str(found.lastgroup)
+
+
 def must_be_alike(name: str) -> bool:
     """Whether runs compare only where they have one value in a column: a length, a size, a
     tokenizer."""
     name = _spaced(name)
     start = NAMESPACE.match(name)
-    return bool(ALIKE.fullmatch(name, start.end() if start else 0))
+    alike = ALIKE.fullmatch(name, start.end() if start else 0)
+    return bool(alike) and not sounds_like_a_metric(name)
 
 
 def reason_no_metric(name: str) -> str:

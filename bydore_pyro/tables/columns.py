@@ -35,8 +35,8 @@ CLEAR = 3.0  # times as far from 1 another choice of columns must sum
 FEWEST_COUNTED = 100.0  # tokens a domain and run, in the mean
 SHOWN = 12  # names in a line
 EXPOSURE = (
-    "a run has one mixture here; if yours changed it on its way, its exposure is the mean of its "
-    "mixtures, weighted by their lengths"
+    "keep the columns of one; if your runs changed their mixture on the way, their exposure is the "
+    "mean of their mixtures, weighted by their lengths"
 )
 DECLARE = "begin the names of the weights' columns with weights/"
 
@@ -196,10 +196,15 @@ def _the_mixture(
         found = whole or found
     if found is None and role == "weights":
         return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True), set()
+    declared = tuple(p for p in free if DECLARED.match(names[p]))
+    if found is None and len({DECLARED.match(names[p])[0] for p in declared}) == 1:  # type: ignore[index]
+        unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
+        return _Mixture(places=declared, unit=unit, off=np.inf, named=True), set()
     if found is None:
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
-            f"none among {listed([names[place] for place in free])}"
+            f"none among {listed([names[place] for place in free], SHOWN)}; to see which run lacks "
+            f"some, {DECLARE}"
         )
     again, shares = set[int](), _shares(numbers, found.places)
     for group in _named_groups(names, [p for p in may_be if p not in found.places]):
@@ -217,9 +222,8 @@ def _the_mixture(
             return found, again
         if not _alike(_shares(numbers, other.places), shares):
             raise DataError(
-                f"Expected one mixture a run in {path}, found two sets of columns that sum to "
-                f"{found.unit:g} and {other.unit:g}: {_shown(names, found)}; and "
-                f"{_shown(names, other)}; {EXPOSURE}"
+                f"Expected one mixture a run in {path}, found two: {_shown(names, found)} (sum "
+                f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
             )
         again |= set(other.places)
 

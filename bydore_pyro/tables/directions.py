@@ -15,15 +15,16 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from bydore_pyro.tables.column_names import sounds_like_a_loss
-from bydore_pyro.tables.copies import first_of_copies
-from bydore_pyro.tables.record import Asked
+from bydore_pyro.tables.copies import SAME, first_of_copies
+from bydore_pyro.tables.record import Asked, Direction
 from bydore_pyro.tables.tables import RunsTable
 from bydore_pyro.utils import DataError, listed
 
 ALL = "all"  # every metric of the table
 PLACEHOLDERS = (0.0, -1.0)  # values that often stand for a run that failed
+NOISY = 0.5  # of the spread of all runs; runs on one mixture that differ by more are named
 FAR = 30.0  # times the interquartile range from the median, where a loss is named
-SAID = 8  # metrics of which a line is said
+SAID = 8  # metrics of which a line is printed
 
 
 def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
@@ -102,12 +103,12 @@ def directed(
     if not has.any():
         raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
     kept = _part(table, has)
+    once = _first_of_copies(kept, names)
+    kept = _part(kept, once)
     asked, lines = _asked(kept, names, up)
     if lacking := int((~has).sum()):
         lines.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
-    once = _first_of_copies(kept, names)
     if copies := len(once) - int(once.sum()):
-        kept = _part(kept, once)
         lines.append(f"left out as copies of a run: {copies} of {len(once)} rows")
     return replace(kept, losses=kept.losses * sign, asked=asked), lines
 
@@ -136,9 +137,9 @@ def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
         elif known.min() <= 0:
             where = [run for run, v in zip(table.runs, values, strict=True) if v <= 0]
             raise DataError(
-                f"Expected losses > 0 in '{name}', found {known.min():g} ({len(where)} runs: "
-                f"{listed(where, 3)}): empty the cells of runs that failed, or say --minimize "
-                f"{shlex.quote(name)}, or --maximize"
+                f"Expected losses > 0 in '{name}', found {known.min():g} ({len(where)} of "
+                f"{len(values)} runs: {listed(where, 3)}): empty the cells of runs that failed, or "
+                f"say --minimize {shlex.quote(name)}, or --maximize"
             )
     if silent:
         first = shlex.quote(silent[0])
@@ -149,6 +150,17 @@ def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
         )
 
 
+def _spread_on_one_mixture(weights: np.ndarray, values: np.ndarray) -> float:
+    """Returns the standard deviation of values ``(N,)`` among runs on one of the mixtures
+    ``(N, K)``; 0 where no mixture has several runs."""
+    _, group = np.unique(np.round(weights / SAME), axis=0, return_inverse=True)
+    group = group.ravel()
+    counts = np.bincount(group)
+    means = np.bincount(group, values) / counts
+    free = len(values) - len(counts)
+    return float(np.sqrt(((values - means[group]) ** 2).sum() / free)) if free else 0.0
+
+
 def _asked(
     table: RunsTable, names: Sequence[str], up: set[str]
 ) -> tuple[dict[str, Asked], list[str]]:
@@ -156,20 +168,32 @@ def _asked(
     asked, lines = {}, []
     for name in names:
         values = table.losses_of(name)
+        if np.ptp(values) == 0:
+            lines.append(f"the same in all runs, and without effect: {name} ({values[0]:.6g})")
+            continue
         place = int(values.argmax() if name in up else values.argmin())
-        direction = "maximised" if name in up else "minimised"
+        direction: Direction = "maximised" if name in up else "minimised"
         one = Asked(direction=direction, best=float(values[place]), run=table.runs[place])
         asked[name] = one
-        line = f"{direction}: {name} (best {values[place]:.6g}, run {one.run})"
+        better = "higher" if name in up else "lower"
+        best = f"best {values[place]:.6g}, run {one.run}"
+        line = f"{direction}: {name} ({better} is better; {best})"
         for placeholder in PLACEHOLDERS:
             where = [run for run, v in zip(table.runs, values, strict=True) if v == placeholder]
             if where and len(where) < len(values):
-                line += f"; exactly {placeholder:g} in {len(where)} runs: {listed(where, 3)}"
+                line += f"; exactly {placeholder:g} in {len(where)} of {len(values)} runs: "
+                line += listed(where, 3)
         low, median, high = np.quantile(values, (0.25, 0.5, 0.75))
         far = np.flatnonzero(np.abs(values - median) > FAR * max(high - low, 1e-300))
         if len(far) and high > low:
             runs = listed([f"{values[place]:.6g} in run {table.runs[place]}" for place in far], 3)
             line += f"; far from all others: {runs}"
+        alone = _spread_on_one_mixture(table.weights, values)
+        if alone > NOISY * values.std():
+            line += (
+                f"; runs on one mixture differ by {alone:.3g} (standard deviation), all runs by "
+                f"{values.std():.3g}: were all trained alike?"
+            )
         lines.append(line)
     if len(lines) > SAID:
         rest = len(lines) - SAID

@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_bounds
-from bydore_pyro.tables.record import Distance, Gain
+from bydore_pyro.tables.record import Direction, Distance, Gain
 from bydore_pyro.tables.regression import REACH, Regression
 from bydore_pyro.utils import require
 
@@ -28,8 +28,20 @@ BEST = 128  # simulated mixtures that are averaged
 CANDIDATES, CONTENDERS, POSTERIOR_DRAWS = 4000, 1000, 400
 SURE = 0.97  # the probability of an improvement that is called one
 RANKED = 50.0  # rank correlation of left-out runs, x 100, below which nothing is sure
-BELOW_ALL = "Its whole interval lies below the best run: no run shows that it can be so good."
-UNRANKED = "Left-out runs are hardly ranked, or too few to be left out: no prediction is sure."
+BEYOND_ALL = (
+    "The proposal's whole interval is better than the best run: no run shows that a mixture can be "
+    "so good."
+)
+UNRANKED = (
+    "The regression hardly ranks runs that were left out, or there are too few runs to leave some "
+    "out: no prediction is sure."
+)
+#: What is predicted, and how a better one differs.
+DIFFERENCES: dict[Direction, tuple[str, str]] = {
+    "minimised": ("loss", "lower"),
+    "maximised": ("value", "higher"),
+    "both": ("mean", "lower"),
+}
 BEYOND = 1.25  # times the largest share of a run, which no proposal exceeds
 
 
@@ -89,7 +101,7 @@ class TrustRegion:
             f"(median), and 94 % of them at most {100 * self.reach:.0f} %"
         )
         if far:
-            words += ": nothing like this mixture was run, so its predicted loss was never checked."
+            words += ": nothing like this mixture was run, so its prediction was never checked."
             if self._above(mixture):
                 words += f" A weight is above {BEYOND:g} times the largest of a run."
         elif held:
@@ -195,6 +207,7 @@ def proposed(
     draws: int = 100_000,
     caps: np.ndarray | None = None,
     kl: float = 0.0,
+    direction: Direction = "minimised",
 ) -> tuple[Mixture, Gain, Distance]:
     """Returns the mixture to use, its gain over the prior, and its distance from the runs.
 
@@ -211,6 +224,8 @@ def proposed(
         draws: As for `simulated_optimum`, and so are the others.
         caps: A prior above them is no candidate.
         kl: The candidates' predicted losses hold it, too.
+        direction: Of the metrics; the model predicts them negated where they are "maximised", the
+            mixture's `predicted_loss` holds them as they are.
     """
     prior = np.array(mixture.weights)
     optimum = simulated_optimum(model, prior, region, draws=draws, caps=caps, kl=kl)
@@ -233,10 +248,10 @@ def proposed(
     if optimum.draws is not None:
         found = with_intervals(found, prior, optimum.draws)
     gain, distance = gain_over(model, shares, prior, region), region.described(shares)
-    found = dataclasses.replace(found, predicted_loss=_predicted(model, found, prior))
-    notes = (*found.notes, *_notes(found, gain, distance, len(region.runs)))
+    found = dataclasses.replace(found, predicted_loss=_predicted(model, found, prior, direction))
+    notes = (*found.notes, *_notes(found, gain, distance, len(region.runs), direction))
     if beyond(model, shares):
-        notes = (*notes, BELOW_ALL)
+        notes = (*notes, BEYOND_ALL)
     if model.rank is not None and model.rank < RANKED:
         notes = (*notes, UNRANKED)
     return dataclasses.replace(found, notes=notes), gain, distance
@@ -296,30 +311,39 @@ def beyond(model: Regression, weights: np.ndarray) -> bool:
     return float(model.predict(weights[None])[0]) + half < model.least
 
 
+def in_own_direction(values: np.ndarray, direction: Direction) -> np.ndarray:
+    """Returns predictions, of which less is better, as values of the metric itself."""
+    return -values if direction == "maximised" else values
+
+
 def _predicted(
-    model: Regression, mixture: Mixture, prior: np.ndarray
+    model: Regression, mixture: Mixture, prior: np.ndarray, direction: Direction
 ) -> dict[str, tuple[float, float | None]]:
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
-    means, deviations = model.predict(stacked).tolist(), model.deviation(stacked)
+    means = in_own_direction(model.predict(stacked), direction).tolist()
+    deviations = model.deviation(stacked)
     spreads = [None] * 3 if deviations is None else deviations.tolist()
     return dict(zip(("weights", "prior", "uniform"), zip(means, spreads, strict=True), strict=True))
 
 
-def _unsure(gain: Gain) -> str:
+def _unsure(gain: Gain, direction: Direction) -> str:
     """Returns in words that an improvement is not sure, and why."""
+    what, better = DIFFERENCES[direction]
     if gain.probability is not None and gain.probability >= SURE:
         return (
-            f"The regression predicts a loss that is {gain.mean:.4g} lower than the prior's, but "
-            "the runs do not confirm it."
+            f"The regression predicts a {what} that is {gain.mean:.4g} {better} than the prior's, "
+            "but the runs do not confirm it."
         )
     probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
     return (
-        f"No sure improvement on the prior: its predicted loss is {gain.mean:.4g} lower; the "
+        f"No sure improvement on the prior: the predicted {what} is {gain.mean:.4g} {better}; the "
         f"probability that it is better is {probability}."
     )
 
 
-def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
+def _notes(
+    mixture: Mixture, gain: Gain, distance: Distance, runs: int, direction: Direction
+) -> list[str]:
     notes, domains = [], len(mixture.names)
     if runs < domains:
         notes.append(
@@ -329,7 +353,7 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
     if gain.mean is not None and gain.mean <= 0:
         notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
     elif gain.sure is False:
-        notes.append(_unsure(gain))
+        notes.append(_unsure(gain, direction))
     if distance.far or distance.held:
         notes.append(distance.words)
     return notes

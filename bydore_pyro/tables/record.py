@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from bydore_pyro.tables.columns import Columns
 from bydore_pyro.utils import Number
+
+#: Whether less or more is better: of one metric, or of the mean of several. A mean of metrics of
+#: both directions is minimised, and those that are maximised count negatively in it.
+Direction = Literal["minimised", "maximised", "both", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,14 +21,14 @@ class Regressed:
     Args:
         regression: Its kind.
         spearman_x100: Rank correlation with what was measured, times 100; higher is better.
-        rmse: Root of the mean squared error, in the losses' unit.
+        rmse: Root of the mean squared error, in the metric's unit.
         coverage: Share of the runs inside their 94 % intervals, whose width comes from the other
             folds' errors.
         width: Of the intervals of a fit to all runs: a factor of its standard deviations.
         seconds: Of one fit.
-        weights: Predicted for the proposal, in the losses' unit.
-        prior: Predicted for the prior, in the losses' unit.
-        better_than_prior: Probability that the proposal's loss is the lower one.
+        weights: Predicted for the proposal, in the metric's own unit and direction.
+        prior: Predicted for the prior, in the metric's own unit and direction.
+        better_than_prior: Probability that the proposal is better than the prior.
     """
 
     regression: str = ""
@@ -39,7 +44,8 @@ class Regressed:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """How much lower a predicted loss is than the prior's, in the losses' unit; > 0 is better.
+    """How much better a prediction is than the prior's, in the metric's unit; > 0 is better: a
+    lower loss, or a higher value of a metric that is maximised.
 
     `sure` is None if the regression knows no deviation; `probability` is, too, far from all runs.
     """
@@ -60,24 +66,26 @@ class Distance:
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """A given mixture: its predicted loss, the 94 % interval of a run's, the probability that it is
-    lower than the prior's, and the share of tokens that the nearest run has elsewhere."""
+    """A given mixture: the value predicted for it, the 94 % interval of a run's, whether that value
+    is minimised or maximised, the probability that it is better than the prior's, and the share of
+    tokens that the nearest run has elsewhere."""
 
     mixture: str = ""
     rank: Number | None = None
     predicted: Number | None = None
     low: Number | None = None
     high: Number | None = None
+    direction: Direction = ""
     better_than_prior: Number | None = None
     nearest_run: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A metric that was asked for: its `direction` ("minimised" or "maximised"), its `best` value
-    in the table's unit, and the `run` that has it."""
+    """A metric that was asked for: its `direction`, its `best` value in the table's unit, and the
+    `run` that has it."""
 
-    direction: str = ""
+    direction: Direction = ""
     best: Number | None = None
     run: str = ""
 
@@ -92,6 +100,7 @@ class Details:
         columns: How the columns of the table were taken.
         reading: What else was done with the table, a line each.
         asked: The metrics that were asked for, by name.
+        direction: Of their mean, which is what is predicted.
         regression: Its kind.
         regressions: Those that were compared on left-out runs, best first.
         each_metric: Every metric regressed on its own.
@@ -105,6 +114,7 @@ class Details:
     columns: Columns = field(default_factory=Columns)
     reading: tuple[str, ...] = ()
     asked: Mapping[str, Asked] = field(default_factory=dict)
+    direction: Direction = ""
     regression: str = ""
     regressions: Mapping[str, Regressed] = field(default_factory=dict)
     each_metric: Mapping[str, Regressed] = field(default_factory=dict)

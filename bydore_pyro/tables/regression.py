@@ -287,7 +287,7 @@ def check_runs_differ(weights: np.ndarray, losses: np.ndarray, runs: str = "runs
         )
     for column in losses.T:
         if not np.ptp(column) > ROUNDED * np.abs(column).max():
-            raise DataError(f"Expected {runs} that differ in loss, found {column[0]:g} in all")
+            raise DataError(f"Expected {runs} that differ in loss, found one value in all")
 
 
 def _by_law(

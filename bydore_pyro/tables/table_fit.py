@@ -11,10 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.tables.column_names import sounds_like_a_perplexity
 from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.tables.left_out import cross_validate, validated
-from bydore_pyro.tables.proposal import BEST, TrustRegion, gain_over, proposed
-from bydore_pyro.tables.record import Details, Regressed, Scored
+from bydore_pyro.tables.proposal import (
+    BEST,
+    TrustRegion,
+    gain_over,
+    in_own_direction,
+    proposed,
+)
+from bydore_pyro.tables.record import Details, Direction, Regressed, Scored
 from bydore_pyro.tables.regression import (
     FEWEST_FOR_LAW,
     Choice,
@@ -26,7 +33,7 @@ from bydore_pyro.tables.regression import (
     kind_of,
 )
 from bydore_pyro.tables.tables import RunsTable, read_mixtures
-from bydore_pyro.utils import Checked, DataError, option, tell
+from bydore_pyro.utils import Checked, DataError, listed, option
 
 UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
 
@@ -99,8 +106,9 @@ def fit_table_of_runs(
         method: Whose regression it is, of `WHOSE`.
         caps: Largest weights ``(K,)``.
         predict: File of mixtures to score.
-        each: Whether every metric is told on its own, too.
-        smaller: Runs of a smaller model, which tell the law what domains are worth for the metrics.
+        each: Whether every metric is reported on its own, too.
+        smaller: Runs of a smaller model, from which the law learns what domains are worth for the
+            metrics.
 
     Raises:
         DataError: When the file cannot be read, the runs are too few, or all alike, or the smaller
@@ -119,6 +127,9 @@ def fit_table_of_runs(
     given = None if predict is None else read_mixtures(predict, table.domains)
     prior, region = prior / prior.sum(), TrustRegion(table.weights, table.runs)
     names = _differing(table, metrics)
+    direction = _direction(table, names)
+    if kind == "log_linear":
+        _check_positive(table, names)
     losses = np.stack([table.losses_of(name) for name in names], 1)
     total = sum(metrics[name] for name in names)
     runs = (kind, table.weights, losses, [metrics[name] / total for name in names])
@@ -137,6 +148,7 @@ def fit_table_of_runs(
             draws=config.regmix_draws,
             caps=caps,
             kl=config.regmix_kl,
+            direction=direction,
         )
         bar.update()
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *model.notes))
@@ -147,12 +159,15 @@ def fit_table_of_runs(
         columns=table.columns,
         reading=table.notes,
         asked=table.asked,
+        direction=direction,
         regression=kind,
         regressions={kind: told[0]} if told else {},
-        each_metric=_each_metric(model, names, told[1:], mixture, prior, region) if each else {},
+        each_metric=_each_metric(model, table, names, told[1:], mixture, prior, region)
+        if each
+        else {},
         gain_over_prior=gain,
         distance=distance,
-        predictions=() if given is None else _scored(model, *given, prior, region),
+        predictions=() if given is None else _scored(model, *given, prior, region, direction),
     )
     return mixture, found
 
@@ -183,34 +198,63 @@ def _worth(
 
 
 def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
-    """Returns the metrics that differ between runs; of the others a line is said."""
-    flat = {n: v[0] for n in metrics if np.ptp(v := table.losses_of(n)) <= 1e-12 * np.abs(v).max()}
+    """Returns the metrics that differ between runs; the others, which `directed` names, have no
+    effect."""
+    found = [n for n in metrics if np.ptp(v := table.losses_of(n)) > 1e-12 * np.abs(v).max()]
     if len(table.runs) < 2:
         raise DataError("Expected runs on several mixtures, found one run")
-    if len(flat) == len(metrics):
+    if not found:
         raise DataError(
-            f"Expected runs that differ in loss, found {next(iter(flat.values())):g} in all"
+            f"Expected runs that differ in {listed(metrics, 3)}, found one value in all"
         )
-    for name, value in flat.items():
-        tell(f"left out, as all runs have {value:g}: {name}")
-    return [name for name in metrics if name not in flat]
+    return found
+
+
+def _check_positive(table: RunsTable, names: Sequence[str]) -> None:
+    """Refuses metrics that olmix's law cannot predict, in their own direction."""
+    for name in names:
+        direction = _direction(table, [name])
+        least = table.losses_of(name).min()
+        if least <= 0:
+            raise DataError(
+                "Expected minimised metrics > 0 or maximised ones < 0 with --method olmix, found "
+                f"{in_own_direction(least, direction):g} in '{name}', which is {direction}: "
+                "--method bydore fits any"
+            )
 
 
 def _unlike(names: Sequence[str], losses: np.ndarray) -> tuple[str, ...]:
-    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone."""
+    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone, or of which some
+    are perplexities."""
+    perplexities = [name for name in names if sounds_like_a_perplexity(name)]
+    others = [name for name in names if name not in perplexities]
+    if perplexities and others:
+        return (
+            f"Are the metrics in one unit? '{perplexities[0]}' is a perplexity by its name, and "
+            f"'{others[0]}' is none; NAME=WEIGHT sets what each counts.",
+        )
     spread = losses.std(0)
     most, least = int(spread.argmax()), int(spread.argmin())
     if spread[most] < UNLIKE * spread[least]:
         return ()
     return (
         f"Are the metrics in one unit? Between runs '{names[most]}' differs "
-        f"{spread[most] / spread[least]:.0f} times as much as '{names[least]}', and decides alone; "
+        f"{spread[most] / spread[least]:.0f} times as much as '{names[least]}' and decides alone; "
         "NAME=WEIGHT sets what each counts.",
     )
 
 
+def _direction(table: RunsTable, names: Sequence[str]) -> Direction:
+    """Returns the direction of the mean of metrics; without `directed` they are minimised."""
+    found: set[Direction] = {
+        table.asked[name].direction if name in table.asked else "minimised" for name in names
+    }
+    return found.pop() if len(found) == 1 else "both"
+
+
 def _each_metric(
     model: Regression,
+    table: RunsTable,
     names: Sequence[str],
     told: Sequence[Regressed],
     mixture: Mixture,
@@ -221,7 +265,8 @@ def _each_metric(
     proposal, found = np.array(mixture.weights), {}
     for place, name in enumerate(names):
         one = validated(model.of_target(place), told[place] if told else None)
-        weights, others = one.predict(np.stack([proposal, prior])).tolist()
+        predicted = one.predict(np.stack([proposal, prior]))
+        weights, others = in_own_direction(predicted, _direction(table, [name])).tolist()
         found[name] = dataclasses.replace(
             told[place] if told else Regressed(),
             weights=weights,
@@ -237,10 +282,12 @@ def _scored(
     weights: np.ndarray,
     prior: np.ndarray,
     region: TrustRegion,
+    direction: Direction,
 ) -> tuple[Scored, ...]:
-    """Returns the mixtures ``(S, K)``, the least predicted loss first."""
-    ends, distances = interval_of_run(model, weights).tolist(), region.nearest(weights)[1].tolist()
-    predicted = model.predict(weights)
+    """Returns the mixtures ``(S, K)``, the best first."""
+    losses, distances = model.predict(weights), region.nearest(weights)[1].tolist()
+    predicted = in_own_direction(losses, direction)
+    ends = np.sort(in_own_direction(interval_of_run(model, weights), direction), axis=1).tolist()
     return tuple(
         Scored(
             mixture=names[place],
@@ -248,8 +295,9 @@ def _scored(
             predicted=float(predicted[place]),
             low=ends[place][0] if np.isfinite(ends[place][0]) else None,
             high=ends[place][1] if np.isfinite(ends[place][1]) else None,
+            direction=direction,
             better_than_prior=gain_over(model, weights[place], prior, region).probability,
             nearest_run=distances[place],
         )
-        for rank, place in enumerate(np.argsort(predicted, kind="stable").tolist())
+        for rank, place in enumerate(np.argsort(losses, kind="stable").tolist())
     )

@@ -26,16 +26,26 @@ from bydore_pyro.tables.column_names import (
     FAILED,
     FINISHED,
     KEYS,
-    STATES,
+    NO,
+    REPEATED,
+    SETTING,
+    SUMMARIES,
+    YES,
+    key_of,
+    kind_of_state,
     must_be_alike,
+    reason_apart,
     without_declaration,
 )
-from bydore_pyro.tables.columns import ROUNDING, UNROUNDED, Columns, classified
+from bydore_pyro.tables.columns import DECLARE, ROUNDING, UNROUNDED, Columns, classified
 from bydore_pyro.tables.record import Asked
 from bydore_pyro.utils import DataError, listed
 
 if TYPE_CHECKING:
     import pandas
+
+
+FEW = 8  # models that a table may compare; more, with one run each, are names of the runs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,6 +123,7 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     frames = _without_failed(sheets, notes)
     for path, frame in frames.items():
         _check_alike(frame, path)
+        notes += _differing_settings(frame)
         _once(list(frame.index), path, "run")
     weights, losses = (frames[path] for path in paths)
     if paths[0] == paths[1]:
@@ -120,15 +131,18 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     else:
         of_metrics = classified(losses, paths[1], "metrics")
         columns = classified(weights, paths[0], "weights").beside(of_metrics)
-    for path, names in zip(paths, (columns.weights, columns.metrics), strict=True):
+    found = {"weights": columns.weights, "metrics": columns.metrics}
+    for path, (what, names) in zip(paths, found.items(), strict=True):
         if not names:
-            raise DataError(f"Expected columns of weights and losses in {path}, found none")
+            others = "; ".join(columns.lines()[2:])
+            raise DataError(f"Expected columns of {what} in {path}, found none; {others}")
     alone = losses.index.difference(weights.index, sort=False)
     if len(alone):
         raise DataError(
             f"Expected the weights of every run of {paths[1]}, found none of '{alone[0]}' in "
             f"{paths[0].name} ({len(alone)} in all)"
         )
+    _check_joined(weights, losses, paths)
     return RunsTable(
         runs=tuple(weights.index),
         domains=without_declaration(columns.weights),
@@ -194,10 +208,13 @@ def _read(path: Path) -> _Sheet:
     frame, notes = read_cells(path)
     columns = [str(name) for name in frame.columns]
     _once([name for name in columns if name], path, "column")
-    keys = [name for key in KEYS for name in columns if name.lower() == key]
+    keys = [name for key in KEYS for name in columns if key_of(name) == key]
     keys = keys or [name for name in columns[:1] if name == "" or name == "Unnamed: 0"]
     if not keys:
-        raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {listed(columns)}")
+        raise DataError(
+            f"Expected a column that names the runs ({', '.join(KEYS)}) in {path}, found "
+            f"{listed(columns)}"
+        )
     if frame.empty:
         raise DataError(f"Expected runs in {path}, found none")
     places = [columns.index(key) for key in keys]
@@ -205,6 +222,12 @@ def _read(path: Path) -> _Sheet:
     cells = frame.iloc[:, (unique or places)[0]]
     if (cells == "").any():
         raise DataError(f"Expected a name in column '{keys[0]}' of {path}, found none in a row")
+    summaries = [cell for cell in cells if cell.lower() in SUMMARIES]
+    if summaries:
+        raise DataError(
+            f"Expected a run in every row of {path}, found '{summaries[0]}', which sums up others: "
+            "remove the row, or name the run otherwise"
+        )
     named = [place for place, name in enumerate(columns) if name]
     return _Sheet(path=path, frame=frame.iloc[:, named].set_axis(pandas.Index(cells)), notes=notes)
 
@@ -219,9 +242,19 @@ def _without_failed(
     for path, sheet in sheets.items():
         bad = np.zeros(len(sheet.frame), bool)
         for name in sheet.frame.columns:
-            if name.lower() in STATES:
-                bad |= _unfinished(sheet.frame[name])
-                states |= dict.fromkeys(sheet.frame[name][_unfinished(sheet.frame[name])])
+            if not (kind := kind_of_state(name)):
+                continue
+            cells = sheet.frame[name]
+            without = _unfinished(kind, cells)
+            if without is None:
+                values = listed(list(dict.fromkeys(cells)), 4)
+                notes.append(
+                    f"no run is left out for its '{name}', whose values are not known: {values}"
+                )
+                continue
+            bad |= without
+            words = cells[without] if kind == "state" else f"{name} = " + cells[without]
+            states |= dict.fromkeys(words)
         frames[path] = sheet.frame[~bad]
         gone = set(sheet.frame.index[bad]) - set(frames[path].index)  # not those that ran again
         failed, rows = failed | gone, max(rows, int(bad.sum()))
@@ -236,12 +269,22 @@ def _without_failed(
     return frames
 
 
-def _unfinished(states: pandas.Series) -> np.ndarray:
-    """Returns which runs have failed; where some are called finished, which are not."""
-    known = states.str.lower()
-    if known.isin(FINISHED).any():
-        return ~known.isin((*FINISHED, "")).to_numpy(bool)
-    return known.isin(FAILED).to_numpy(bool)
+def _unfinished(kind: str, cells: pandas.Series) -> np.ndarray | None:
+    """Returns which runs failed, by a column on how they ended; None where nobody knows.
+
+    Where some runs are called finished, the others are not.
+    """
+    known = cells.str.lower()
+    if kind == "code":
+        return ~known.isin(("0", "0.0", "0:0", "")).to_numpy(bool)  # Slurm writes 0:0
+    if kind == "state":
+        if known.isin(FINISHED).any():
+            return ~known.isin((*FINISHED, "")).to_numpy(bool)
+        failed = known.isin(FAILED)
+        return failed.to_numpy(bool) if failed.any() or known.nunique() < 2 else None
+    if not known.isin((*YES, *NO, "")).all():
+        return None
+    return known.isin(NO if kind == "success" else YES).to_numpy(bool)
 
 
 def _check_alike(frame: pandas.DataFrame, path: Path) -> None:
@@ -256,13 +299,40 @@ def _check_alike(frame: pandas.DataFrame, path: Path) -> None:
         if len(cells) and numbers.notna().all():
             close = np.ptp(numbers) <= ROUNDING * np.abs(numbers).max()
         else:
-            close = cells.nunique() < 2
+            own = cells.is_unique and len(cells) > FEW  # a name of each run, no model's
+            close = own or cells.nunique() < 2
         if not close:
             values = cells[~numbers.astype(object).fillna(cells).duplicated()]
             raise DataError(
                 f"Expected runs with one '{name}' in {path}, found {listed(sorted(values), 3)}: "
-                "losses of different ones do not compare"
+                f"losses of different ones do not compare (if '{name}' is a domain, {DECLARE})"
             )
+
+
+def _check_joined(
+    weights: pandas.DataFrame, losses: pandas.DataFrame, paths: tuple[Path, Path]
+) -> None:
+    """Refuses two files that are joined by one column and name the runs otherwise in another."""
+    own = weights.loc[losses.index]
+    for name in own.columns.intersection(losses.columns):
+        other = (own[name] != losses[name]).to_numpy(bool)
+        if key_of(name) in KEYS and other.any():
+            row = int(other.argmax())
+            raise DataError(
+                f"Expected one '{name}' of run '{own.index[row]}' in both files, found "
+                f"'{own[name].iloc[row]}' in {paths[0]} and '{losses[name].iloc[row]}' in "
+                f"{paths[1].name}: remove the column that does not name the runs"
+            )
+
+
+def _differing_settings(frame: pandas.DataFrame) -> list[str]:
+    """Returns a line on settings, such as learning rates, of which runs have several values."""
+    found = []
+    for name in frame.columns:
+        values = sorted({*frame[name]} - {""})
+        if len(values) > 1 and reason_apart(name) == SETTING and not REPEATED.search(name):
+            found.append(f"{name} ({listed(values, 3)})")
+    return [f"settings that differ between runs: {listed(found, 4)}"] if found else []
 
 
 def _numbers(
@@ -311,8 +381,9 @@ def _on_simplex(
         return weights
     if rounded := int((off > UNROUNDED).sum()):
         warnings.warn(
-            f"{path}: the weights of {rounded} of {len(sums)} runs sum to {sums.min():.4f} to "
-            f"{sums.max():.4f}; they are taken as rounded, and normalised",
+            f"{path}: the weights of {rounded} of {len(sums)} runs do not sum to exactly 1 (they "
+            f"are off by at most {off[worst]:.2g}); they are taken as rounded and divided by their "
+            "sum",
             stacklevel=3,
         )
     return weights / sums[:, None]

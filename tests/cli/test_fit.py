@@ -171,7 +171,8 @@ def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
     fit(runs, "--target", "mmlu_acc", "--maximize", "mmlu_acc")
     mixture = json.loads((tmp_path / "out" / "mixture.json").read_text())
     assert mixture["weights"]["law"] > 0.7
-    best = f"Maximised: mmlu_acc (best {0.3 + 0.2 * weights[:, law].max():.6g}, run r"
+    most = 0.3 + 0.2 * weights[:, law].max()
+    best = f"Maximised: mmlu_acc (higher is better; best {most:.6g}, run r"
     assert mixture["notes"][-2].startswith(best)
     assert mixture["notes"][-1] == "Left out without mmlu_acc: 1 of 24 runs."
     shown = capsys.readouterr()
@@ -233,7 +234,11 @@ def test_how_a_table_is_read_stands_on_the_screen_in_the_record_and_on_the_page(
     assert metrics["asked"]["val/loss"]["run"] in {f"r{n}" for n in range(12)} - {"r3"}
     shown, page = capsys.readouterr(), (tmp_path / "out" / "report.html").read_text()
     lines = (
-        *("weights: weights.a, weights.b", "metrics: val/loss", "minimised: val/loss (best 2"),
+        *(
+            "weights: weights.a, weights.b",
+            "metrics: val/loss",
+            "minimised: val/loss (lower is better; best 2",
+        ),
         "left out, as their state is crashed: 1 of 12 runs",
     )
     for line in lines:
@@ -283,7 +288,7 @@ def test_the_pages_command_runs(
     (tmp_path / "mine.csv").write_text("name,web,law,code\nmine,0.2,0.2,0.6\n")
     quick = ("--regmix_draws", "500", "--method", "regmix", "--regmix_regression", "linear")
     fit_command([*shlex.split(command.replace("\\\n", " ")), *quick])
-    assert "Given mixtures" in capsys.readouterr().out
+    assert "of given mixtures" in capsys.readouterr().out
 
 
 def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[str, Any]]) -> None:

@@ -118,5 +118,37 @@ def test_its_tables_tell_what_is_known() -> None:
     metric = {"regression": "linear", "spearman_x100": 90.0, "weights": 3.0, "prior": 3.1}
     left_out, each = tables(regressions={"linear": {"rmse": 0.1}}, each_metric={"arc": metric})
     assert left_out.rows[0][:3] == ("linear", ABSENT, "0.1000")
-    assert each.rows[0][:3] == ("arc", "linear", "90.0")
+    assert each.rows[0][:4] == ("arc", "", "linear", "90.0")
     assert all(len(row) == len(one.header) for one in (left_out, each, told) for row in one.rows)
+
+
+@pytest.mark.parametrize(
+    ("direction", "subject"),
+    [
+        ("minimised", "Predicted loss"),
+        ("maximised", "Predicted mmlu (higher is better)"),
+        (
+            "both",
+            "Predicted mean of the metrics (lower is better; those that are maximised count "
+            "negatively)",
+        ),
+    ],
+)
+def test_what_is_predicted_is_named_with_its_direction(direction: str, subject: str) -> None:
+    asked: dict[str, Any] = {"mmlu": {"direction": "maximised"}}
+    if direction == "both":
+        asked["loss"] = {"direction": "minimised"}
+    gain = {"mean": 0.2, "probability": 0.99, "sure": True}
+    rows = [{"mixture": "m", "rank": 1, "predicted": 40.3, "low": 39.0, "high": 41.5}]
+    each = {"mmlu": {"regression": "law", "weights": 40.3, "prior": 38.0}}
+    record = fitted(
+        gain_over_prior=gain,
+        asked=asked,
+        direction=direction,
+        predictions=rows,
+        each_metric=each,
+    )
+    assert verdict(record, BETTER).figures.startswith(f"{subject} of a run on each: weights 3.0")
+    _, one_each, given = regression_tables(record)
+    assert given.caption == f"{subject} of given mixtures: 1, all in predictions.csv"
+    assert one_each.rows[0][:3] == ("mmlu", "maximised", "law")

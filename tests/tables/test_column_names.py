@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from bydore_pyro.tables.column_names import (
+    key_of,
+    kind_of_state,
     must_be_alike,
     phase_of,
     reason_apart,
     reason_no_metric,
     sounds_like_a_loss,
     sounds_like_a_metric,
+    sounds_like_a_perplexity,
     without_declaration,
 )
 
@@ -22,9 +25,18 @@ from bydore_pyro.tables.column_names import (
             (name, "a setting")
             for name in ("seed", "lr", "wd", "config.weight_decay", "batch_size")
         ],
-        *[(name, "alike in all runs") for name in ("step", "_step", "n_params", "tokens", "flops")],
-        *[(name, "alike in all runs") for name in ("train/global_step", "model_size", "Tokens")],
-        *[(name, "alike in all runs") for name in ("numParams", "param_count", "model_params_m")],
+        *[
+            (name, "a size, a length or a model")
+            for name in ("step", "_step", "n_params", "tokens", "flops")
+        ],
+        *[
+            (name, "a size, a length or a model")
+            for name in ("train/global_step", "model_size", "Tokens")
+        ],
+        *[
+            (name, "a size, a length or a model")
+            for name in ("numParams", "param_count", "model_params_m")
+        ],
         *[(name, "") for name in ("arxiv_tokens", "arxiv/tokens", "weights/step")],
         ("trainLoss", "a loss of the training"),
         *[(name, "a time") for name in ("_runtime", "Runtime", "_timestamp", "Created", "epoch")],
@@ -45,7 +57,9 @@ def test_columns_that_are_set_apart_whatever_they_hold(name: str, reason: str) -
     [
         *[(name, "a time or a speed") for name in ("eval/loading_time", "tokens_per_second")],
         *[(name, "a time or a speed") for name in ("evalTime", "throughput", "wall_clock")],
-        *[(name, "a standard error") for name in ("acc_stderr,none", "loss_std", "avg_acc_stderr")],
+        *[(name, "a standard error or an interval") for name in ("acc_stderr,none", "loss_std")],
+        *[(name, "a standard error or an interval") for name in ("loss_ci_low", "loss_var")],
+        *[(name, "a size or a length") for name in ("loss_n", "checkpoint", "num_docs")],
         *[
             (n, "the least or largest value on the way")
             for n in ("loss__MIN", "loss__MAX", "a/min")
@@ -93,3 +107,42 @@ def test_domains_lose_what_declares_all_of_them() -> None:
         assert without_declaration((f"{start}web", f"{start}law")) == ("web", "law")
     for names in (("weights/web", "law"), ("train_web", "weights/law"), ("trained", "training")):
         assert without_declaration(names) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *[(name, "state") for name in ("State", "run_state", "Run State", "_state", "run.status")],
+        *[(name, "success") for name in ("completed", "is_finished", "isDone")],
+        *[(name, "failure") for name in ("crashed", "has_failed", "run diverged")],
+        *[(name, "code") for name in ("exit_code", "returncode", "Exit Code")],
+        *[(name, "") for name in ("state_law", "success_rate", "interstate", "united_state")],
+    ],
+)
+def test_columns_on_how_runs_ended(name: str, kind: str) -> None:
+    assert kind_of_state(name) == kind
+
+
+def test_keys_may_be_written_with_spaces_and_capitals() -> None:
+    assert (key_of("Run Name"), key_of("run_id")) == ("run_name", "run_id")
+
+
+def test_a_loss_that_is_turned_round_is_no_loss() -> None:
+    turned = (
+        *("-loss", "1 - loss", "1-loss", "1/ppl", "exp(-loss)", "loss (negated)", "negloss"),
+        *("inverse_ppl", "loss_saved", "loss_margin", "loss x -1", "loss vs baseline"),
+    )
+    assert not any(map(sounds_like_a_loss, turned))
+    assert all(map(sounds_like_a_loss, ("eval-loss", "loss (nats)", "loss-a", "top1/val_loss")))
+
+
+def test_what_is_measured_need_not_be_alike() -> None:
+    assert not must_be_alike("loss_per_flop")
+    assert all(
+        map(must_be_alike, ("tokens (B)", "billion_tokens", "ckpt_step", "D/params (M)"[2:]))
+    )
+
+
+def test_perplexities_by_name() -> None:
+    assert all(map(sounds_like_a_perplexity, ("ppl", "val/Perplexity", "paloma_ppl", "webPPL")))
+    assert not any(map(sounds_like_a_perplexity, ("log_ppl", "logPerplexity", "loss", "bpb")))

@@ -157,7 +157,7 @@ def test_a_file_of_weights_has_no_other_columns_but_those_set_apart() -> None:
     assert found.weights == DOMAINS
     assert found.ignored == {
         "run": "names the runs",
-        "step": "alike in all runs",
+        "step": "a size, a length or a model",
         "note": "text",
         "dose": "beside the weights",
     }
@@ -186,3 +186,11 @@ def test_cells_that_are_no_numbers_are_nan() -> None:
     np.testing.assert_array_equal(
         numbers_of_cells(frame), [[1, np.nan], [np.nan, 2000], [np.nan, -1]]
     )
+
+
+def test_declared_weights_that_do_not_sum_to_1_are_weights_nevertheless() -> None:
+    """So that the message can name the run."""
+    names = tuple(f"weights/{name}" for name in DOMAINS[:3])
+    assert classified(frame_of((names, FIRST[:, :3]), METRIC), PLACE, "both").weights == names
+    with pytest.raises(DataError, match="to see which run lacks some, begin the names of the"):
+        classified(frame_of((DOMAINS[:3], FIRST[:, :3]), METRIC), PLACE, "both")

@@ -74,11 +74,14 @@ def test_runs_that_failed_are_left_out_where_they_are_asked_for() -> None:
     found, told = directed(table, {"loss": 1.0})
     assert (found.runs, found.losses_of("loss").tolist()) == (("r0", "r1"), [1, 2])
     np.testing.assert_array_equal(found.weights, table.weights[:2])
-    assert told == ["minimised: loss (best 1, run r0)", "left out without loss: 1 of 3 runs"]
+    assert told == [
+        "minimised: loss (lower is better; best 1, run r0)",
+        "left out without loss: 1 of 3 runs",
+    ]
     found, told = directed(table, {"mmlu_acc": 1.0}, ["mmlu*"])
     assert (found.runs, found.losses_of("mmlu_acc").tolist()) == (("r0", "r2"), [-0.5, -0.25])
     assert told == [
-        "maximised: mmlu_acc (best 0.5, run r0)",
+        "maximised: mmlu_acc (higher is better; best 0.5, run r0)",
         "left out without mmlu_acc: 1 of 3 runs",
     ]
     assert found.asked["mmlu_acc"] == Asked(direction="maximised", best=0.5, run="r0")
@@ -126,24 +129,28 @@ def test_what_is_not_called_a_loss_needs_a_direction(name: str) -> None:
 def test_a_loss_is_minimised_and_its_best_value_is_said(name: str) -> None:
     table = table_of(np.array([[1.5], [1.25], [3.0]]), name)
     found, told = directed(table, {name: 1.0})
-    assert told == [f"minimised: {name} (best 1.25, run r1)"]
+    assert told == [f"minimised: {name} (lower is better; best 1.25, run r1)"]
     assert found.asked[name] == Asked(direction="minimised", best=1.25, run="r1")
 
 
 def test_the_direction_is_known_by_the_column_where_the_target_has_a_shorter_name() -> None:
     columns = Columns(weights=("x", "y"), metrics=("metric/the_pile_arxiv_val_loss",))
     table = table_of(np.array([[2.0], [1.0]]), "arxiv", columns=columns)
-    assert directed(table, {"arxiv": 1.0})[1] == ["minimised: arxiv (best 1, run r1)"]
+    assert directed(table, {"arxiv": 1.0})[1] == [
+        "minimised: arxiv (lower is better; best 1, run r1)"
+    ]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_placeholders_among_losses_are_named_not_fitted(value: float) -> None:
     table = table_of(np.array([[2.0, 1], [value, 1.5], [1.5, 2], [3, 1]]), "loss", "other_loss")
-    with pytest.raises(DataError, match=rf"losses > 0 in 'loss', found {value:g} \(1 runs: r1\)"):
+    with pytest.raises(
+        DataError, match=rf"losses > 0 in 'loss', found {value:g} \(1 of 4 runs: r1\)"
+    ):
         directed(table, {"loss": 1.0})
     directed(table, {"other_loss": 1.0})
     _, (line,) = directed(table, {"loss": 1.0}, [], ["loss"])
-    assert line.endswith(f"exactly {value:g} in 1 runs: r1")
+    assert line.endswith(f"exactly {value:g} in 1 of 4 runs: r1")
 
 
 def test_a_loss_far_from_all_others_is_named() -> None:
@@ -183,3 +190,29 @@ def test_of_many_metrics_a_few_lines_are_said_and_the_rest_counted() -> None:
     found, told = directed(table, metric_shares(table, [ALL]))
     assert (len(told), told[-1]) == (9, "and 3 more metrics, which the record names")
     assert len(found.asked) == 11
+
+
+def test_a_metric_without_differences_has_no_direction() -> None:
+    table = table_of(np.array([[3.0, 7], [2, 7]]), "loss", "other")
+    found, told = directed(table, {"loss": 0.5, "other": 0.5})
+    assert told[1] == "the same in all runs, and without effect: other (7)"
+    assert set(found.asked) == {"loss"}
+
+
+@pytest.mark.parametrize(("apart", "said"), [(0.01, False), (0.5, True)])
+def test_runs_on_one_mixture_that_differ_as_much_as_others_are_named(
+    apart: float, said: bool
+) -> None:
+    """Their lengths differ, in a column whose name nobody knows, or in none."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(2), 10)
+    losses = 3 + 0.3 * weights[:, 0]
+    table = RunsTable(
+        runs=tuple(f"r{n}" for n in range(20)),
+        domains=("x", "y"),
+        weights=np.repeat(weights, 2, 0),
+        targets=("loss",),
+        losses=np.stack([losses, losses + apart], 1).reshape(-1, 1),
+    )
+    _, (line,) = directed(table, {"loss": 1.0})
+    assert line.endswith("were all trained alike?") == said
+    assert ("runs on one mixture differ by 0.354 (standard deviation)" in line) == said

@@ -18,6 +18,7 @@ from bydore_pyro.tables.proposal import (
     TrustRegion,
     beyond,
     gain_over,
+    in_own_direction,
     proposed,
     relative_entropy,
     simulated_optimum,
@@ -138,3 +139,10 @@ def test_a_stretched_interval_decides_nothing() -> None:
     assert found.hdi[0][0] <= 0.25
     assert found.hdi[0][1] >= 0.7
     assert found.verdicts()["a"] == "undecided"
+
+
+def test_only_maximised_predictions_change_their_sign() -> None:
+    losses = np.array([-40.3, -38.0])
+    assert in_own_direction(losses, "maximised").tolist() == [40.3, 38.0]
+    assert in_own_direction(losses, "minimised").tolist() == losses.tolist()
+    assert in_own_direction(losses, "both").tolist() == losses.tolist()

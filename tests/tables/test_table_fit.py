@@ -12,6 +12,7 @@ from planted_tables import planted, truth
 pytest.importorskip("botorch")
 
 from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.tables.directions import directed
 from bydore_pyro.tables.gaussian_process import fit_law_processes, worth_of
 from bydore_pyro.tables.table_fit import RegressionConfig, fit_table_of_runs, prior_of
 from bydore_pyro.tables.tables import RunsTable
@@ -114,3 +115,98 @@ def test_priors_of_tables(tmp_path: Path) -> None:
     (tmp_path / "prior.json").write_text('{"law": 1}')
     with pytest.raises(DataError, match="Expected the same domains in"):
         prior_of(pile, str(tmp_path / "prior.json"))
+
+
+def test_a_maximised_metric_is_predicted_in_its_own_direction(tmp_path: Path) -> None:
+    """The same fit, minimised and negated: equal weights, and values with the other sign."""
+    table, config = table_of(24), RegressionConfig(regmix_draws=500)
+    rows = [",".join(map(repr, map(float, row))) for row in table.weights[:3]]
+    (tmp_path / "mine.csv").write_text(
+        "run,a,b,c,d\n" + "\n".join(f"m{n},{row}" for n, row in enumerate(rows))
+    )
+    up = dataclasses.replace(table, losses=40 - table.losses)
+    found = []
+    for one, names in ((dataclasses.replace(table, losses=table.losses - 40), []), (up, ["t"])):
+        turned, lines = directed(one, {"t": 1.0}, names, [] if names else ["t"])
+        assert ("higher is better" if names else "lower is better") in lines[0]
+        found.append(
+            fit_table_of_runs(
+                turned, {"t": 1.0}, PRIOR, config, predict=tmp_path / "mine.csv", each=True
+            )
+        )
+    (low, low_details), (high, high_details) = found
+    assert high.weights == low.weights
+    assert (low_details.direction, high_details.direction) == ("minimised", "maximised")
+    assert low.predicted_loss is not None
+    assert high.predicted_loss is not None
+    for key, (mean, deviation) in high.predicted_loss.items():
+        assert 30 < mean < 40
+        assert (mean, deviation) == (-low.predicted_loss[key][0], low.predicted_loss[key][1])
+    assert high.predicted_loss["weights"][0] > high.predicted_loss["prior"][0]
+    gain = high_details.gain_over_prior
+    assert gain == low_details.gain_over_prior
+    assert gain.mean is not None
+    assert gain.mean > 0
+    best, *others = high_details.predictions
+    assert (best.direction, best.rank) == ("maximised", 1)
+    for one, other in zip(high_details.predictions, low_details.predictions, strict=True):
+        assert (one.mixture, one.predicted) == (other.mixture, -(other.predicted or 0))
+        assert (one.low, one.high) == (-(other.high or 0), -(other.low or 0))
+        assert (one.low or 0) < (one.predicted or 0) < (one.high or 0)
+    assert all((best.predicted or 0) >= (one.predicted or 0) for one in others)
+    each, other_each = high_details.each_metric["t"], low_details.each_metric["t"]
+    assert (each.weights, each.prior) == (-(other_each.weights or 0), -(other_each.prior or 0))
+    assert each.better_than_prior == other_each.better_than_prior
+
+
+def test_a_mean_of_both_directions_is_minimised() -> None:
+    table, config = table_of(24), RegressionConfig(regmix_draws=500)
+    both = np.concatenate([table.losses, 3 - table.losses], 1)
+    shares = {"t": 0.75, "acc": 0.25}
+    table = dataclasses.replace(table, targets=("t", "acc"), losses=both)
+    turned, _ = directed(table, shares, ["acc"], ["t"])
+    mixture, details = fit_table_of_runs(turned, shares, PRIOR, config, each=True)
+    assert details.direction == "both"
+    each, predicted = details.each_metric, mixture.predicted_loss
+    assert predicted is not None
+    mean = 0.75 * (each["t"].weights or 0) - 0.25 * (each["acc"].weights or 0)
+    assert predicted["weights"][0] == pytest.approx(mean)
+    assert (each["acc"].weights or 0) > (each["acc"].prior or 0)
+
+
+def test_what_olmix_cannot_predict_is_refused_in_its_own_direction() -> None:
+    config = RegressionConfig(regmix_draws=500)
+    turned, _ = directed(table_of(24), {"t": 1.0}, ["t"])
+    most = f"{table_of(24).losses.max():g}"
+    with pytest.raises(
+        DataError, match=f"found {most} in 't', which is maximised: --method bydore"
+    ):
+        fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")
+    logs = dataclasses.replace(table_of(24), losses=-table_of(24).losses)
+    turned, _ = directed(logs, {"t": 1.0}, ["t"])
+    found = fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")[0]
+    assert found.predicted_loss is not None
+    assert found.predicted_loss["weights"][0] < 0
+
+
+def test_metrics_without_differences_are_left_out_or_refused() -> None:
+    table, config = table_of(24), RegressionConfig(regmix_draws=500)
+    flat = dataclasses.replace(
+        table, targets=("t", "flat"), losses=np.c_[table.losses, np.full(24, -7.0)]
+    )
+    alone = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config)[0]
+    both = fit_table_of_runs(flat, {"t": 0.5, "flat": 0.5}, PRIOR, config)[0]
+    assert both.weights == alone.weights
+    with pytest.raises(DataError, match="runs that differ in flat, found one value in all"):
+        fit_table_of_runs(flat, {"flat": 1.0}, PRIOR, config)
+
+
+@pytest.mark.parametrize(("name", "noted"), [("web_ppl", True), ("log_ppl", False)])
+def test_a_mean_of_perplexities_and_losses_is_noted(name: str, noted: bool) -> None:
+    table, config = table_of(8), RegressionConfig(regmix_draws=500, regmix_regression="linear")
+    both = dataclasses.replace(
+        table, targets=("loss", name), losses=np.c_[table.losses, 2 * table.losses]
+    )
+    shares = {"loss": 0.5, name: 0.5}
+    notes = " ".join(fit_table_of_runs(both, shares, PRIOR, config, method="regmix")[0].notes)
+    assert (f"'{name}' is a perplexity by its name, and 'loss' is none" in notes) == noted
