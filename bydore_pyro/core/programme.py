@@ -122,7 +122,7 @@ class Programme:
             base = goal.baseline_of(domains)[None]
             room = losses_of(draws, base, goal.composition, goal.effective)[:, 0] + levels
             room = ((room + goal.tolerance) / unit).unsqueeze(batch)
-        length = torch.full((domains,), draws.runs.length).double()
+        length = torch.full((domains,), draws.runs.length, dtype=torch.double)
         return cls(
             draws=draws,
             goal=goal,

@@ -81,6 +81,20 @@ def test_its_losses_are_the_laws() -> None:
         )
 
 
+def test_its_losses_are_the_laws_to_the_last_digits_at_any_length() -> None:
+    """A baseline's losses are the law's, and what is kept of them is less than 1e-8 apart."""
+    tokens, losses, _ = planted(3, 4)
+    draws = fit_law(8700.67964257 * tokens, losses).draws(20)
+    weights = torch.tensor([[0.2, 0.5, 0.3]]).double()
+    programme = Programme.of(draws, Goal())
+    torch.testing.assert_close(
+        programme.unit * programme.losses(weights)[0],
+        losses_of(draws, weights)[:, 0],
+        rtol=1e-13,
+        atol=0,
+    )
+
+
 @pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
 @pytest.mark.parametrize("free", [False, True])
 def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) -> None:
