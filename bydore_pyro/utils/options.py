@@ -83,6 +83,10 @@ def of_type(value: Any, hint: Any, name: str, place: str = "") -> Any:
     """
     from pydantic import ValidationError
 
+    for one in value if isinstance(value, list) else [value]:
+        # Pydantic takes each for a float: NumPy's and torch's numbers, decimals. JSON takes none.
+        if hasattr(one, "__float__") and not isinstance(one, int | float):
+            raise ValueError(f"Expected a plain number as '{name}'{place}, found {one!r:.60}")
     try:
         return _adapter(hint).validate_python(value)
     except ValidationError as error:

@@ -95,6 +95,14 @@ def test_its_losses_are_the_laws_to_the_last_digits_at_any_length() -> None:
     )
 
 
+def test_a_millionth_of_the_tolerance_is_left_to_rounding() -> None:
+    """So that a solution at its bound serves a draw however its losses are computed."""
+    goal = Goal(objective="none_worse", baseline=BASELINE, tolerance=0.5)
+    programme = Programme.of(some_draws(free=True), goal)
+    excess = programme.unit * programme.excess(goal.baseline_of(3)[None])
+    torch.testing.assert_close(excess, torch.full_like(excess, -0.5 + 5e-7), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
 @pytest.mark.parametrize("free", [False, True])
 def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) -> None:
