@@ -246,7 +246,9 @@ def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> Non
     assert kept == BothOptions(part=PartConfig(quick=True), other=PartConfig())
     parts["part"]["speed"] = 3
     for content, message in (
-        (json.dumps(parts), "unexpected keyword argument 'speed'"),
+        (json.dumps(parts), r"unknown options \['speed'\] of 'part'"),
+        (json.dumps({**parts, "part": None}), "None instead of the options of 'part'"),
+        ("[]", "a config.json without the name of a command"),
         (json.dumps({**parts, "magic": {}}), r"unknown or missing parts \['magic'\]"),
         *((wrong, "Expected a run of case1") for wrong in ("[]", "3", "{}", '{"name": ["case1"]}')),
     ):
