@@ -6,8 +6,9 @@
     law, targets' composition, targets' own losses at the runs  -->  Forecast
 
 A target is made of domains, in shares ``u`` (draws of the match's posterior), so its loss is
-``sum_k u_k L_k(w)`` and a level that its own losses at the runs show. What the domains do not
-explain of a target, they do not explain of its loss: away from the runs the level scatters.
+``sum_k u_k L_k(w)`` and a level that its own loss at the end of the search shows. This is the loss
+of one run, so the level is as unsure as one run's noise. What the domains do not explain of a
+target, they do not explain of its loss: away from the runs the level scatters.
 """
 
 from __future__ import annotations
@@ -144,11 +145,7 @@ class Forecast:
         """
         targets, domains = self._apart(mixtures)
         own = self.law.noise[:, None]  # (S, 1, K)
-        generator = torch.Generator().manual_seed(2)
-        size = (*domains.shape[:2], 1 + domains.shape[2])
-        normal = torch.randn(size, generator=generator).double()
-        shared, single = math.sqrt(TOGETHER), math.sqrt(1 - TOGETHER)
-        off = own * (shared * normal[..., :1] + single * normal[..., 1:])
+        off = _off_the_law(own.expand_as(domains), seed=2)
         return torch.cat([
             self._together(targets + one @ self.compositions.mT, domains + one)
             for one in (off, -off, off.flip(1), -off.flip(1))
@@ -256,19 +253,36 @@ def forecast_of(
         for one in targets.values()
     ]
     compositions = torch.stack(some, 0 if known else 1)
-    own = runs.of_targets
-    read = draws.losses(runs.tokens[: len(own)])[..., : len(names)]
-    composed = read @ compositions.mT  # (S, R', Q)
+    # The last reading of the targets is that of one run, which lies off the law as each does.
+    last = len(runs.of_targets) - 1
+    read = draws.losses(runs.tokens[last : last + 1])[..., : len(names)]  # (S, 1, K)
+    off = _off_the_law(draws.noise[:, None], seed=3)[..., : len(names)]
+    unsure = (off @ compositions.mT)[:, 0]  # (S, Q)
+    unsure = unsure - unsure.mean(0)  # it widens what is expected, and does not move it
+    levels = runs.of_targets[last] - (read @ compositions.mT)[:, 0] - unsure
     total = sum(importance.values())
     return Forecast(
         names=tuple(names),
         importance={name: share / total for name, share in importance.items()},
         draws=draws,
         compositions=compositions,
-        levels=(own - composed)[:, -1],
+        levels=levels,
         scatter=SCATTER * torch.tensor(unexplained).double(),
         known=runs,
     )
+
+
+def _off_the_law(noise: Tensor, seed: int) -> Tensor:
+    """Returns draws of how far single runs lie off the law on K domains, ``(..., K)``.
+
+    Args:
+        noise: Its standard deviation on each domain ``(..., K)``, nats per token.
+        seed: Of the draws.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    normal = torch.randn(*noise.shape[:-1], 1 + noise.shape[-1], generator=generator).double()
+    shared, single = math.sqrt(TOGETHER), math.sqrt(1 - TOGETHER)
+    return noise * (shared * normal[..., :1] + single * normal[..., 1:])
 
 
 def _ends(draws: Tensor) -> tuple[list[float], list[float]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
-import xarray
 
 from bydore_pyro.answer import CHAINS
 from bydore_pyro.methods import Fit
@@ -302,6 +301,8 @@ def _write_fit(
     path = found.trajectory
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if path is not None:
+        import xarray
+
         coordinates = {"step": np.arange(len(path)), "domain": list(names)}
         trajectory = xarray.Dataset({"mean": (("step", "domain"), path)}, coords=coordinates)
         folder.write_dataset("trajectory.nc", trajectory)

@@ -32,6 +32,7 @@ AGAIN = 1e-3  # the first gap from an earlier solution
 # Times that the draws which are hardest to serve are chosen anew, and from when on the least excess
 # must fall to so much of what it was.
 TRIMMED, HOPEFUL = 10, 0.9
+KEPT = 1 - 1e-6  # of the tolerance: the rest is left to rounding
 LEAST_WEIGHT = 1e-6  # at which the first of a domain's text is priced: at 0 its slope is infinite
 
 
@@ -121,8 +122,8 @@ class Programme:
         if goal.objective == "none_worse":
             base = goal.baseline_of(domains)[None]
             room = losses_of(draws, base, goal.composition, goal.effective)[:, 0] + levels
-            room = ((room + goal.tolerance) / unit).unsqueeze(batch)
-        length = torch.full((domains,), draws.runs.length).double()
+            room = ((room + KEPT * goal.tolerance) / unit).unsqueeze(batch)
+        length = torch.full((domains,), draws.runs.length, dtype=torch.double)
         return cls(
             draws=draws,
             goal=goal,

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -167,7 +168,9 @@ class ExportConfig(Checked):
 def _yaml(content: dict[str, Any], samples: Samples) -> str:
     import yaml
 
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
+    # YAML writes this line break as it stands, and reads it as a space; escaped it stays.
+    escaped = "\x85" in _json(content)
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=not escaped, width=1000)
     return f"# bydore export: the weights are shares of {UNITS[samples]}.\n{text}"
 
 
@@ -283,12 +286,11 @@ def regmix_keys(shares: Sequence[Share]) -> list[str]:
         DataError: When one is the beginning of another's.
     """
     keys = [share.path or f"train_{share.name}" for share in shares]
-    for key in keys:
-        longer = [other for other in keys if other != key and other.startswith(key)]
-        if longer:
+    for key, longer in pairwise(sorted({*keys})):  # right behind a key stand those that it begins
+        if longer.startswith(key):
             raise DataError(
                 f"Expected a file prefix that matches one domain, found '{key}', which also "
-                f"matches '{longer[0]}'; an end that no name holds, such as --prefix "
+                f"matches '{longer}'; an end that no name holds, such as --prefix "
                 "'train_{domain}__', avoids this"
             )
     return keys

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from bydore_pyro.measure import Problem, train_mixtures
 from bydore_pyro.methods.fit import Fit
@@ -179,6 +179,8 @@ def elastic_proposal(
 def _pool(domains: int, seed: int) -> np.ndarray:
     """Returns mixtures ``(2^POOL, K)``, even over the simplex, by Sobol's sequence, as the
     authors'."""
-    sequence = stats.qmc.Sobol(domains, rng=seed).random_base2(POOL)
+    from scipy.stats import qmc  # half a second, which --help need not wait for
+
+    sequence = qmc.Sobol(domains, rng=seed).random_base2(POOL)
     pool = -np.log(np.clip(sequence, 1e-9, 1 - 1e-9))
     return pool / pool.sum(1, keepdims=True)

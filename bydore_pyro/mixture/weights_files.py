@@ -94,7 +94,8 @@ def mixture_from(source: str | Path) -> Mixture:
         RunFolderError: When the run is not finished, or see `require_own`.
 
     Warns:
-        UserWarning: When the weights did not sum to 1 and were normalised.
+        UserWarning: When the weights did not sum to 1 and were normalised, or what looks like no
+            domain has a weight of 0.
     """
     if isinstance(source, str) and source.startswith(PUBLISHED):
         columns, name = pile_weights(), source.removeprefix(PUBLISHED)
@@ -150,7 +151,7 @@ def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False
             not sum to 1, what looks like no domain or no share.
 
     Warns:
-        UserWarning: When they did not sum to 1.
+        UserWarning: When they did not sum to 1, or what looks like no domain has a weight of 0.
     """
     if not weights or "" in weights:
         raise ValueError("no domain, or one without a name")
@@ -162,6 +163,10 @@ def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False
         total = math.inf
     if not 0 < total < math.inf:
         raise ValueError(f"weights that sum to {total}")
+    empty = [name for name, number in numbers.items() if number == 0 and _is_setting(name)]
+    if empty and not declared:
+        shown = listed([f"{name!r:.60}" for name in empty], SHOWN)
+        warnings.warn(f"{place}: {shown} of 0 was read as a domain without weight", stacklevel=3)
     if abs(total - 1) > TOLERANCE:
         if not declared:
             _require_shares(numbers, total)
@@ -346,7 +351,7 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     """
     values = [*numbers.values()]
     others = {name: value for name, value in numbers.items() if value < 1}
-    odd = [name for name in numbers if re.sub(r"[\s-]", "_", name.strip().lower()) in SETTINGS]
+    odd = [name for name in numbers if _is_setting(name)]
     if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
         odd = [name for name in numbers if name not in others]
     is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
@@ -363,6 +368,10 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
             f"numbers of at most 1 that sum to {total:.6g}: fractions of sources are no shares of "
             "the tokens; if they are relative weights, write them so that they sum to 1"
         )
+
+
+def _is_setting(name: str) -> bool:
+    return re.sub(r"[\s-]", "_", name.strip().lower()) in SETTINGS
 
 
 def _is_number(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
-from bydore_pyro.report.words import Level, Verdict, count, number, percent
+from bydore_pyro.report.words import Level, Verdict, count, number, percent, percents
 from bydore_pyro.utils import Table, listed, visible
 
 if TYPE_CHECKING:
@@ -121,12 +121,13 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
         apart = differences[text]
         sure = max(apart.better, 1 - apart.better)
-        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= 1 - SURE else "Open"
+        better = apart.better >= UNSURE
+        answer = "Open" if sure < SURE else "Yes" if better else "No"
+        probability, needed = percents(sure, SURE)
         figures = (
             f"Expected difference {apart.loss:+.3f} nats per token on {text}, with probability "
-            f"{percent(sure)} {'below' if apart.better >= UNSURE else 'above'} 0 (from "
-            f"{percent(SURE)} on it is decided); two runs may show {apart.low:+.3f} to "
-            f"{apart.high:+.3f}. {guess}"
+            f"{probability} {'below' if better else 'above'} 0 (from {needed} on it is decided); "
+            f"two runs may show {apart.low:+.3f} to {apart.high:+.3f}. {guess}"
         ).rstrip()
         level: Level = "careful" if unsure else LEVELS[answer]
         if max(abs(one.loss) for one in differences.values()) < SAME:
@@ -143,14 +144,15 @@ def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
     held, asked = outlook.none_worse or 0.0, outlook.probability
     asked = SURE if asked is None else asked
     level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
+    probability, needed = percents(held, asked)
     figures = (
-        f"None is worse by more than {number(outlook.tolerance)} nats in {percent(held)} of the "
-        f"draws; {percent(asked)} was asked for."
+        f"None is worse by more than {number(outlook.tolerance)} nats in {probability} of the "
+        f"draws; {needed} was asked for."
     )
     return Verdict(
         "careful" if unsure and level == "good" else level,
         "Is no target worse than under the baseline?",
-        f"With probability {percent(held)}",
+        f"With probability {probability}",
         figures,
     )
 

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from bydore_pyro.utils import distinct
+
 ABSENT = "\N{EN DASH}"
 Level = Literal["good", "careful", "bad", "unknown"]
 
@@ -37,6 +39,16 @@ def percent(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return ABSENT
     return f"{100 * value:.{0 if abs(value) >= 0.0995 or value == 0 else 1}f} %"
+
+
+def percents(value: float, limit: float) -> tuple[str, str]:
+    """Returns a share and what it is held against as percentages that look different if they are
+    not the same."""
+    shown = percent(value), percent(limit)
+    if value == limit or shown[0] != shown[1]:
+        return shown
+    of_limit, of_value = distinct(100 * limit, 100 * value, 1, "f")
+    return f"{of_value} %", f"{of_limit} %"
 
 
 def count(value: float | None) -> str:

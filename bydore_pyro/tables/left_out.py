@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import stats
 
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.tables.record import Regressed
@@ -31,7 +30,9 @@ def spearman_x100(predicted: np.ndarray, measured: np.ndarray) -> float | None:
     """Returns the rank correlation times 100, in [-100, 100]; None if one ``(N,)`` is constant."""
     if min(np.ptp(predicted), np.ptp(measured)) == 0:
         return None
-    return 100 * float(stats.spearmanr(predicted, measured).statistic)
+    from scipy.stats import spearmanr
+
+    return 100 * float(spearmanr(predicted, measured).statistic)
 
 
 def cross_validate(

@@ -29,7 +29,7 @@ from bydore_pyro.utils.errors import (
     familiar_errors,
     one_line,
 )
-from bydore_pyro.utils.files import yaml_or_json
+from bydore_pyro.utils.files import unique_keys, yaml_or_json
 from bydore_pyro.utils.folders import folders_released
 from bydore_pyro.utils.options import Tokens, number_of_tokens, of_type
 from bydore_pyro.utils.terminal import (
@@ -212,9 +212,11 @@ def _from_file(named: str, hints: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(f"Expected options by name in {named}, found {type(content).__name__}")
     if any(isinstance(value, dict) for value in content.values()):
         content.pop("name", None)  # a run's config.json names the command
-    flat: dict[str, Any] = {}
+    pairs: list[tuple[str, Any]] = []  # of a run's config.json by part, else by name
     for key, value in content.items():
-        flat |= value if isinstance(value, dict) else {key: value}
+        pairs += value.items() if isinstance(value, dict) else [(key, value)]
+    with expecting(f"Expected options by name in {named}, found:", DataError):
+        flat = unique_keys(pairs)
     found = {}
     for key, value in flat.items():
         if key not in hints:

@@ -83,6 +83,10 @@ def of_type(value: Any, hint: Any, name: str, place: str = "") -> Any:
     """
     from pydantic import ValidationError
 
+    for one in value if isinstance(value, list) else [value]:
+        # Pydantic takes each for a float: NumPy's and torch's numbers, decimals. JSON takes none.
+        if hasattr(one, "__float__") and not isinstance(one, int | float):
+            raise ValueError(f"Expected a plain number as '{name}'{place}, found {one!r:.60}")
     try:
         return _adapter(hint).validate_python(value)
     except ValidationError as error:
@@ -208,7 +212,9 @@ def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
     told = f"Expected a run of {name} in {folder}, found none:"
     with expecting(told, Exception, as_error=RunFolderError):
         config = read_json(folder / "config.json")
-        if (found := config.pop("name")) != name:
+        if not isinstance(config, dict) or not isinstance(found := config.pop("name", None), str):
+            raise ValueError("a config.json without the name of a command")
+        if found != name:
             raise ValueError(f"a run of {found}")
         return options_of(config, kind)
 
@@ -217,9 +223,14 @@ def options_of(config: Mapping[str, Any], kind: type[T]) -> T:
     """Builds options from values by part, as a run's files hold them; the rest are defaults.
 
     Raises:
-        TypeError, ValueError: When a part is missing, or an option or its value is none of `kind`.
+        ValueError: When a part is missing, or an option or its value is none of `kind`.
     """
     kinds = typing.get_type_hints(kind)
     if odd := config.keys() ^ kinds.keys():
         raise ValueError(f"unknown or missing parts {sorted(odd)}")
+    for part, of_part in kinds.items():
+        if not isinstance(config[part], dict):
+            raise ValueError(f"{config[part]!r:.60} instead of the options of '{part}'")
+        if odd := config[part].keys() - {each.name for each in dataclasses.fields(of_part)}:
+            raise ValueError(f"unknown options {sorted(odd)} of '{part}'")
     return kind(**{part: of_part(**config[part]) for part, of_part in kinds.items()})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from planted_forecasts import (
+    LEVEL,
     MADE,
     NAMES,
     UNIFORM,
@@ -139,6 +140,33 @@ def test_the_worst_target_has_the_noise_of_the_worst() -> None:
     assert (found[WORST].low, found[WORST].high) == pytest.approx(ends, abs=0.02)
     assert found[WORST].high - found[WORST].low < found["one"].high - found["one"].low
     assert found["one"].loss == pytest.approx(float(losses[:, 0].mean()))
+
+
+def off_the_law(*size: int, seed: int) -> torch.Tensor:
+    """How far single runs lie off the law by 0.1, on five domains, as forecasts take it."""
+    normal = torch.randn(*size, 6, generator=torch.Generator().manual_seed(seed)).double()
+    return 0.1 * (math.sqrt(0.15) * normal[..., :1] + math.sqrt(0.85) * normal[..., 1:])
+
+
+@pytest.mark.parametrize("worst", [False, True])
+def test_a_level_is_as_unsure_as_the_run_that_it_was_read_from(worst: bool) -> None:
+    """Over many noisy readings and, after each, many noisy runs; with the reading taken as certain
+    the intervals of targets would hold 82 %."""
+    forecast = planted_forecast({"one": 0.5, "other": 0.5}, runs=60, noise=0.1)
+    made, known = torch.stack([*MADE.values()]), forecast.known
+    read = known.losses[2] - true_losses(known.tokens[2:3])[0]  # the end of the search
+    without_noise = forecast.levels - made @ read
+    held: dict[str, list[float]] = {}
+    for reading, off in enumerate(off_the_law(100, seed=8)):
+        levels = without_noise + made @ off
+        one = dataclasses.replace(forecast, worst=worst, levels=levels).expected(UNIFORM)
+        domains = true_losses(UNIFORM[None]) + off_the_law(100, seed=100 + reading)
+        targets = domains @ made.T + LEVEL
+        both = targets.amax(-1) if worst else targets.mean(-1)
+        for text, runs in zip([*MADE, WORST if worst else ALL], [*targets.T, both], strict=True):
+            held.setdefault(text, []).append(share_within(one[text], runs))
+    for text, shares in held.items():
+        assert np.mean(shares) == pytest.approx(0.94, abs=0.035), text
 
 
 def test_a_target_lies_above_what_it_is_made_of_as_the_search_has_read_it() -> None:

@@ -93,6 +93,21 @@ def test_none_is_worse_in_as_many_draws_as_asked(tolerance: float) -> None:
     assert best_mixture(DRAWS, wide).objective == pytest.approx(unbound, abs=1e-5)
 
 
+def test_a_mixture_that_serves_is_not_refused_at_any_length() -> None:
+    """Whatever the unit of tokens: a solution lies within 1e-8 of what a draw allows."""
+    tokens, losses, _ = planted(3, 5, noise=0.05)
+    for number in range(12):
+        draws = fit_law(1234.56789 * 1.37**number * tokens, losses).draws(20, seed=number)
+        goal = Goal(
+            objective="none_worse", baseline=BASELINE, tolerance=0.005 * (1 + number % 4),
+            probability=(0.5, 0.8, 0.97)[number % 3],
+        )  # fmt: skip
+        found = best_mixture(draws, goal)
+        own = loss_differences(draws, found.weights, BASELINE).amax(1) <= goal.tolerance
+        assert float(own.double().mean()) == pytest.approx(found.probability)
+        assert found.probability >= goal.probability
+
+
 def test_a_baseline_outside_the_bounds() -> None:
     """A mixture that serves enough draws is found, and the best of these; else it is refused."""
     for tolerance, at_most in ((0.3, 0.45), (0.05, 0.46), (0.06, 0.42)):

@@ -81,6 +81,28 @@ def test_its_losses_are_the_laws() -> None:
         )
 
 
+def test_its_losses_are_the_laws_to_the_last_digits_at_any_length() -> None:
+    """A baseline's losses are the law's, and what is kept of them is less than 1e-8 apart."""
+    tokens, losses, _ = planted(3, 4)
+    draws = fit_law(8700.67964257 * tokens, losses).draws(20)
+    weights = torch.tensor([[0.2, 0.5, 0.3]]).double()
+    programme = Programme.of(draws, Goal())
+    torch.testing.assert_close(
+        programme.unit * programme.losses(weights)[0],
+        losses_of(draws, weights)[:, 0],
+        rtol=1e-13,
+        atol=0,
+    )
+
+
+def test_a_millionth_of_the_tolerance_is_left_to_rounding() -> None:
+    """So that a solution at its bound serves a draw however its losses are computed."""
+    goal = Goal(objective="none_worse", baseline=BASELINE, tolerance=0.5)
+    programme = Programme.of(some_draws(free=True), goal)
+    excess = programme.unit * programme.excess(goal.baseline_of(3)[None])
+    torch.testing.assert_close(excess, torch.full_like(excess, -0.5 + 5e-7), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
 @pytest.mark.parametrize("free", [False, True])
 def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) -> None:

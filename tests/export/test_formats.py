@@ -168,6 +168,15 @@ def test_regmix_tells_domains_apart_by_prefix() -> None:
     ]
 
 
+def test_regmix_tells_many_domains_apart() -> None:
+    """Whichever stand between a name and one that it begins; in less than a second."""
+    shares = [Share(name=f"{number}_", weight=1e-4) for number in range(10_000)]
+    assert regmix_keys(shares)[:2] == ["train_0_", "train_1_"]
+    for more in ("77_a", "7"):
+        with pytest.raises(DataError, match="matches one domain, found 'train_7"):
+            regmix_keys([*shares, Share(name=more, weight=0)])
+
+
 def test_regmix_tells_them_apart_from_files_of_domains_without_weight() -> None:
     mixture = Mixture(names=("law", "law_hq", "web"), weights=(0.6, 0.0, 0.4))
     with pytest.raises(DataError, match="'train_law', which also matches 'train_law_hq'"):
@@ -374,6 +383,7 @@ AWKWARD = (
         "{b}",
     ),
     ("x" * 300, "comma,name", "back\\slash", "percent%", "semi;colon", "pipe|"),
+    ("next\x85line", "next line"),
 )
 
 

@@ -121,6 +121,15 @@ def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
         assert mixture_from(write(tmp_path, "{a: 5e-324, b: 5e-324}")).weights == (0.5, 0.5)
 
 
+def test_a_setting_of_0_beside_weights_is_pointed_out(tmp_path: Path) -> None:
+    """Its weight is right; that it is a domain, a user must know."""
+    with pytest.warns(UserWarning, match=r"weights\.txt: 'seed' of 0 was read as a domain") as told:
+        found = mixture_from(write(tmp_path, '{"law": 0.3, "web": 0.7, "seed": 0}'))
+    assert found.as_dict() == {"law": 0.3, "web": 0.7, "seed": 0.0}
+    assert len(told) == 1
+    mixture_from(write(tmp_path, '{"train_weights": {"law": 1.0, "seed": 0}}'))  # it says so
+
+
 @pytest.mark.parametrize(
     ("content", "found"),
     [

@@ -78,6 +78,24 @@ def test_a_verdict_is_about_a_difference_in_loss(
     assert "nats per token on law," in alone.figures
 
 
+@pytest.mark.parametrize(
+    ("better", "answer", "figures"),
+    [(0.8996, "Open", "probability 89.96 % below 0 (from 90.00 % on"),
+     (0.9, "Yes", "probability 90 % below 0 (from 90 % on"),
+     (0.1, "No", "probability 90 % above 0 (from 90 % on"),
+     (0.1004, "Open", "probability 89.96 % above 0 (from 90.00 % on")],
+)  # fmt: skip
+def test_an_answer_does_not_contradict_its_figures(
+    better: float, answer: str, figures: str
+) -> None:
+    first, _ = outlook_verdicts(planted(better=(better, 0.5)))
+    assert first.answer == answer
+    assert figures in first.figures
+    *_, told = outlook_verdicts(planted(none_worse=0.8996, probability=0.9))
+    assert told.answer == "With probability 89.96 %"
+    assert "in 89.96 % of the draws; 90.00 % was asked for" in told.figures
+
+
 @pytest.mark.parametrize(("decided", "then"), [("trials", "Trial runs"), ("match", "--trials 4")])
 def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> None:
     uncovered = {"web": 0.99}

@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from bydore_pyro.report.words import ABSENT, Verdict, count, duration, number, percent
+from bydore_pyro.report.words import (
+    ABSENT,
+    Verdict,
+    count,
+    duration,
+    number,
+    percent,
+    percents,
+)
 from bydore_pyro.utils.terminal import Table
 
 
@@ -21,6 +29,13 @@ def test_what_is_no_number_is_a_dash(write: object) -> None:
     assert callable(write)
     for absent in (None, math.nan):
         assert write(absent) == ABSENT
+
+
+def test_shares_that_are_held_against_each_other_look_different() -> None:
+    assert percents(0.93, 0.9) == ("93 %", "90 %")
+    assert percents(0.9, 0.9) == ("90 %", "90 %")
+    assert percents(0.8996, 0.9) == ("89.96 %", "90.00 %")
+    assert percents(0.996, 1.0) == ("99.6 %", "100.0 %")
 
 
 def test_numbers() -> None:

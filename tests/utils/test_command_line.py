@@ -130,6 +130,11 @@ def test_a_file_holds_values_of_the_options_types(
         ("--config none.yaml", "Expected a valid integer as 'steps' in none.yaml, found None"),
         ("--config 1.json", "Expected a valid boolean as 'smoke' in 1.json, found 1"),
         ("--config odd.yaml", "Expected an option, found 'step' in odd.yaml"),
+        (
+            "--config twice.yaml",
+            "Expected options by name in twice.yaml, found: Expected every name once, found "
+            "'steps' twice",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
@@ -144,6 +149,7 @@ def test_mistakes_are_one_line(
         "many.yaml": "steps: many", "true.yaml": "steps: true", "text.yaml": "rate: '4e-4'",
         "one.yaml": "parts: web", "two.yaml": "parts: [web, 3]", "none.yaml": "steps:",
         "1.json": '{"part": {"smoke": 1}}', "odd.yaml": "step: 3",
+        "twice.yaml": "run: {steps: 3}\nsteps: 4",
     }  # fmt: skip
     for name, content in files.items():
         Path(name).write_text(content)

@@ -12,11 +12,14 @@ import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
+import torch
 
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.options import (
@@ -142,7 +145,10 @@ def test_a_value_is_returned_as_its_type_has_it() -> None:
         of_type("web", list[str] | None, "names", " in FILE")
 
 
-OF_OTHER_TYPES = (True, 3, 2.5, "web", ["web"], [3], [["web"]], {"web": 1}, ("web",), b"web", None)
+OF_OTHER_TYPES = (
+    True, 3, 2.5, "web", ["web"], [3], [["web"]], {"web": 1}, ("web",), b"web", None,
+    np.int64(3), np.True_, [np.True_], Decimal("2.5"), torch.tensor(2.5),
+)  # fmt: skip
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -240,7 +246,9 @@ def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> Non
     assert kept == BothOptions(part=PartConfig(quick=True), other=PartConfig())
     parts["part"]["speed"] = 3
     for content, message in (
-        (json.dumps(parts), "unexpected keyword argument 'speed'"),
+        (json.dumps(parts), r"unknown options \['speed'\] of 'part'"),
+        (json.dumps({**parts, "part": None}), "None instead of the options of 'part'"),
+        ("[]", "a config.json without the name of a command"),
         (json.dumps({**parts, "magic": {}}), r"unknown or missing parts \['magic'\]"),
         *((wrong, "Expected a run of case1") for wrong in ("[]", "3", "{}", '{"name": ["case1"]}')),
     ):
