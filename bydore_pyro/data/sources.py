@@ -19,7 +19,7 @@ from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
-from bydore_pyro.data.splits import Named, named_sides, sides_beside
+from bydore_pyro.data.splits import CALLED, Named, named_sides, sides_beside
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, listed, one_line, readable, tell, yaml_or_json
 
@@ -27,7 +27,6 @@ LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
-CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
 # Why a file is left out, beside "test split" and "validation split".
 NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
@@ -156,7 +155,7 @@ def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
     paths = [file.relative_to(folder).parts for file in files]
     found: dict[str, dict[Path, Named]] = {}
     for file, path, named in zip(files, paths, named_sides(paths), strict=True):
-        above = [part for level, part in enumerate(path[:-1]) if level != named.level]
+        above = [part for level, part in enumerate(path[:-1]) if level not in named.levels]
         check_name(name := domain_of("/".join(above) or file.name.split(".")[0]))
         found.setdefault(name, {})[file] = named
     return {name: _sided(folder, own, rows, folder, name) for name, own in found.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -32,17 +32,21 @@ NUMBERS = re.compile(r"\d+|(?<![a-z])of(?![a-z])", re.IGNORECASE)  # of parts of
 PLAIN = ("", ".txt", ".text", ".raw", ".tok", ".tokens", ".bpe")
 
 
+#: What is said of files that are called so.
+CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
+
+
 class Named(NamedTuple):
     """What the names of a file and of the folders above it say.
 
     Attributes:
         side: Of the split; None where no name decides.
-        level: The part of the path that decides, counted from 0; None where none does.
+        levels: The parts of the path that name a side, counted from 0.
         called: Of rows or plain text, a name of held-out text that does not decide, or None.
     """
 
     side: Word | None = None
-    level: int | None = None
+    levels: tuple[int, ...] = ()
     called: str | None = None
 
 
@@ -54,41 +58,13 @@ def word_of(name: str) -> Word | None:
     return word
 
 
-def named_sides(paths: Iterable[Sequence[str]]) -> list[Named]:
-    """Returns what names say of the sides of files.
-
-    A word for held-out text decides where a ``train`` stands in the same folder. Files of rows and
-    of plain text, and folders of such files, name sides; other folders only if nothing else lies
-    beside them, and other files never, so that a tree of programs is not taken for a split. The
-    topmost name decides.
-
-    Args:
-        paths: The parts of each file's path below the folder that holds them all.
-    """
-    files = [tuple(path) for path in paths]
-    beside: dict[tuple[str, ...], dict[str, list[tuple[str, ...]]]] = defaultdict(dict)
-    for file in files:
-        for level, part in enumerate(file):
-            beside[file[:level]].setdefault(part, []).append(file)
-    named = {folder: _words(len(folder), inside) for folder, inside in beside.items()}
-    return [_named(file, named) for file in files]
+def without_word(name: str) -> str:
+    """Returns a name without its words for sides, and without what divides them from the rest."""
+    return NAMED.sub("", name).strip("-_.")
 
 
-def _words(depth: int, inside: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, Word]:
-    """The sides that the names in a folder decide; none where none of them is ``train``."""
-    words = {name: word for name in inside if (word := word_of(name))}
-    alone = all(name in words or is_notice(Path(name)) for name in inside)
-    found = {}
-    for name, word in words.items():
-        files = inside[name]
-        is_folder = any(len(file) > depth + 1 for file in files)
-        if 2 * sum(map(_is_data, files)) > len(files) or (is_folder and alone):
-            found[name] = word
-    return found if "train" in found.values() else {}
-
-
-def _is_data(file: Sequence[str]) -> bool:
-    """Whether a file is of a kind that is cut into splits."""
+def is_text(file: Sequence[str]) -> bool:
+    """Whether a file is of a kind of text that is cut into splits: rows and plain text."""
     path = Path(file[-1])
     if is_row_file(path):
         return True
@@ -98,14 +74,55 @@ def _is_data(file: Sequence[str]) -> bool:
     return ending in PLAIN or ending[1:2].isdigit() or word_of(ending) is not None
 
 
-def _named(file: tuple[str, ...], named: Mapping[tuple[str, ...], Mapping[str, Word]]) -> Named:
-    for level, part in enumerate(file):
-        if side := named[file[:level]].get(part):
-            return Named(side, level)
-    if not (file and _is_data(file)):
-        return Named()
+def named_sides(
+    paths: Iterable[Sequence[str]], is_data: Callable[[Sequence[str]], bool] = is_text
+) -> list[Named]:
+    """Returns what names say of the sides of files.
+
+    A word for held-out text decides where a ``train`` stands in the same folder. Files of data, and
+    folders of such files, name sides; other folders only if nothing else lies beside them, and
+    other files never, so that a tree of programs is not taken for a split. The topmost name for
+    held-out text decides, also below a ``train``.
+
+    Args:
+        paths: The parts of each file's path below the folder that holds them all.
+        is_data: Whether a file is of a kind that is cut into splits, by the parts of its path.
+    """
+    files = [tuple(path) for path in paths]
+    beside: dict[tuple[str, ...], dict[str, list[tuple[str, ...]]]] = defaultdict(dict)
+    for file in files:
+        for level, part in enumerate(file):
+            beside[file[:level]].setdefault(part, []).append(file)
+    data = {file for file in files if file and is_data(file)}
+    named = {folder: _words(len(folder), inside, data) for folder, inside in beside.items()}
+    return [_named(file, named, file in data) for file in files]
+
+
+def _words(
+    depth: int, inside: Mapping[str, Sequence[tuple[str, ...]]], data: Collection[tuple[str, ...]]
+) -> dict[str, Word]:
+    """The sides that the names in a folder decide; none where none of them is ``train``."""
+    words = {name: word for name in inside if (word := word_of(name))}
+    alone = all(name in words or is_notice(Path(name)) for name in inside)
+    found = {}
+    for name, word in words.items():
+        files = inside[name]
+        is_folder = any(len(file) > depth + 1 for file in files)
+        if 2 * sum(file in data for file in files) > len(files) or (is_folder and alone):
+            found[name] = word
+    return found if "train" in found.values() else {}
+
+
+def _named(
+    file: tuple[str, ...], named: Mapping[tuple[str, ...], Mapping[str, Word]], is_data: bool
+) -> Named:
+    sides = {level: named[file[:level]].get(part) for level, part in enumerate(file)}
+    found = {level: side for level, side in sides.items() if side}
+    if found:
+        held_out = (side for side in found.values() if side != "train")
+        return Named(next(held_out, "train"), tuple(found))
     called = (part for part in file if word_of(part) in ("validation", "test"))
-    return Named(called=next(called, None))
+    return Named(called=next(called, None) if is_data else None)
 
 
 def sides_beside(names: Iterable[str]) -> tuple[str, str] | None:

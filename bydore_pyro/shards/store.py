@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import (
+    CALLED,
     FORMAT,
     SPLITS,
     CorpusConfig,
@@ -107,6 +108,9 @@ def open_shards(
     known = _known(folder / "tokenizer", tokens_of)
     again = partial(_reopened, data, corpus, tokenizer, cache=cache)
     store, entries = TokenStore(folder, {}, {}, {}, reopen=again), {}
+    for name, sides_of in sorted(domains.items()):
+        of_train = sides_of["train"]
+        notes.lines[CALLED] += [f"{name}: {f.called}" for f in of_train if f.called]
     found = _inventories(domains, places.beside, notes)
     for name, files in sorted(domains.items()):
         sides = [_opened(name, found.get((name, side), []), known, notes) for side in SPLITS]
@@ -179,7 +183,11 @@ def _inventories(
         )
     whole = "parts of what is read whole"
     notes.left_out[whole] += [path.name for path in sorted(parts)]
-    files = [file for one in read.values() for file in (*one.files, *one.beside)]
+    left_out = {path: why for path, _, why in beside if why.endswith("split")}
+    of_splits = [reader.read(path) for path, reader, _ in beside if path in left_out]
+    for path, why in left_out.items():
+        notes.left_out[why].append(str(path))
+    files = [file for one in (*read.values(), *of_splits) for file in (*one.files, *one.beside)]
     known, homes = {*map(os.path.realpath, files)}, [path.parent for path in parts]
     for path, reader, _ in beside:
         if path.as_posix().endswith(reader.endings) and path.name == "zarr.json":
@@ -193,8 +201,6 @@ def _inventories(
             why = whole
         elif reason == "no text" and not alone:
             why, name = "no text of their own", f"{path.parent.name}/{path.name}"
-        elif reason == "test":
-            why = "to test on"
         elif alone or (reader.own and path.as_posix().endswith(reader.own)):
             raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bydore_pyro.data.splits import Named, named_sides, sides_beside, word_of
+from bydore_pyro.data.splits import Named, named_sides, sides_beside, without_word, word_of
 
 
 def sides(*paths: str) -> dict[str, str | None]:
@@ -43,6 +43,11 @@ def test_the_usual_names_of_sides(ending: str) -> None:
         assert {name: word_of(name + ending) for name in names} == dict.fromkeys(names, word)
 
 
+def test_a_name_without_its_side() -> None:
+    names = ("train", "law_val_0", "train.law", "law", "contest")
+    assert [without_word(name) for name in names] == ["", "law__0", "law", "law", "contest"]
+
+
 @pytest.mark.parametrize("name", HELD_OUT)
 @pytest.mark.parametrize("train", ["train", "wiki.train", "train-00000-of-00001"])
 def test_a_name_decides_beside_a_train(name: str, train: str) -> None:
@@ -78,12 +83,15 @@ def test_folders_of_programs_alone_are_a_split() -> None:
     assert sides(*pair, "README.md", "LICENSE") == pair
 
 
-def test_the_topmost_name_decides() -> None:
+def test_the_topmost_name_for_held_out_text_decides() -> None:
+    """A folder called train hides no split inside of it."""
     paths = ("train/dev/a.jsonl", "train/train/b.jsonl", "test/train/c.jsonl", "more/d.jsonl")
     found = named_sides(path.split("/") for path in paths)
-    assert [(named.side, named.level) for named in found] == [
-        ("train", 0), ("train", 0), ("test", 0), (None, None),
+    assert [(named.side, named.levels) for named in found] == [
+        ("validation", (0, 1)), ("train", (0, 1)), ("test", (0, 1)), (None, ()),
     ]  # fmt: skip
+    pair = {"training/law/train.jsonl": "train", "training/law/test.jsonl": "test"}
+    assert sides(*pair) == pair
 
 
 @pytest.mark.parametrize(

@@ -424,6 +424,20 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
     assert len(found.train["a"]) == len(own.train["a"])
 
 
+@pytest.mark.parametrize("kind", EVERY)
+def test_which_splits_are_left_out_is_said(kind: str, store: Path, tmp_path: Path) -> None:
+    """The files that belong to a shard of a test split are no files without a shard."""
+    folder, own = write_shards(store, tmp_path / "shards", kind), open_store(store)
+    for name in own.names:
+        (folder / name / "validation").rename(folder / name / "test")
+    (folder / "c" / "train").rename(folder / "c" / "more")
+    told = "no train beside it): c: test", f"files left out, test split: 4: {folder}/a/test/"
+    found = opened(f"{kind}:{folder}", store, tmp_path, *told)
+    for name, sides in (("a", ["train"]), ("c", ["train", "validation"])):
+        size = len(found.train[name]) + len(found.validation[name])
+        assert size == sum(len(getattr(own, side)[name]) for side in sides)
+
+
 def test_a_split_and_a_part_of_it_are_not_both_read(store: Path, tmp_path: Path) -> None:
     folder = write_shards(store, tmp_path / "shards", "mds")
     named(folder / "a" / "train", "train_small")
