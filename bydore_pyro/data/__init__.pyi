@@ -33,6 +33,7 @@ from .sources import TREE as TREE
 from .sources import files_below as files_below
 from .sources import read_list as read_list
 from .splits import CALLED as CALLED
+from .splits import domain_parts as domain_parts
 from .splits import named_sides as named_sides
 from .splits import sides_beside as sides_beside
 from .splits import without_word as without_word

@@ -42,11 +42,13 @@ class Named(NamedTuple):
     Attributes:
         side: Of the split; None where no name decides.
         levels: The parts of the path that name a side, counted from 0.
+        others: What each of these parts says beside it: "law" of ``law_train``.
         called: Of rows or plain text, a name of held-out text that does not decide, or None.
     """
 
     side: Word | None = None
     levels: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
     called: str | None = None
 
 
@@ -59,8 +61,24 @@ def word_of(name: str) -> Word | None:
 
 
 def without_word(name: str) -> str:
-    """Returns a name without its words for sides, and without what divides them from the rest."""
-    return NAMED.sub("", name).strip("-_.")
+    """Returns what a name holds beside the word for a side, numbers of parts and an ending; all of
+    it without such a word: ``law`` of ``law_train-00000-of-00002``, nothing of ``train.jsonl``."""
+    return "_".join(filter(None, _around(name))) if word_of(name) else name
+
+
+def _around(name: str) -> tuple[str, str]:
+    """What stands before and behind the word for a side."""
+    match = NAMED.search(name)
+    assert match is not None
+    behind = NUMBERS.sub("", name[match.end() :].partition(".")[0])
+    return name[: match.start()].strip("-_."), behind.strip("-_.")
+
+
+def domain_parts(parts: Sequence[str], named: Named) -> list[str]:
+    """Returns the parts of a path that name a domain: the words that name sides are left out, as
+    ``train`` and the ``train`` of ``law_train``."""
+    others = dict(zip(named.levels, named.others, strict=True))
+    return [own for level, part in enumerate(parts) if (own := others.get(level, part))]
 
 
 def is_text(file: Sequence[str]) -> bool:
@@ -100,27 +118,41 @@ def named_sides(
 
 def _words(
     depth: int, inside: Mapping[str, Sequence[tuple[str, ...]]], data: Collection[tuple[str, ...]]
-) -> dict[str, Word]:
-    """The sides that the names in a folder decide; none where none of them is ``train``."""
+) -> dict[str, tuple[Word, str]]:
+    """The sides that the names in a folder decide, and what else these say; none where none of them
+    is ``train``."""
     words = {name: word for name in inside if (word := word_of(name))}
     alone = all(name in words or is_notice(Path(name)) for name in inside)
-    found = {}
+    found: dict[str, Word] = {}
     for name, word in words.items():
         files = inside[name]
         is_folder = any(len(file) > depth + 1 for file in files)
         if 2 * sum(file in data for file in files) > len(files) or (is_folder and alone):
             found[name] = word
-    return found if "train" in found.values() else {}
+    if "train" not in found.values():
+        return {}
+    if {*found.values()} == {"train"}:  # a folder called `training_manuals` alone is no side
+        found = {name: word for name, word in found.items() if not without_word(name)}
+    return {name: (word, _other(name, found)) for name, word in found.items()}
+
+
+def _other(name: str, found: Mapping[str, Word]) -> str:
+    """What a name says beside its side: what stands before, and behind where a name of another side
+    says the same, as in ``train_law`` and ``val_law``, but not in ``validation_matched``."""
+    both = {word for other, word in found.items() if _around(other) == _around(name)}
+    return "_".join(filter(None, _around(name)[: len(both)]))
 
 
 def _named(
-    file: tuple[str, ...], named: Mapping[tuple[str, ...], Mapping[str, Word]], is_data: bool
+    file: tuple[str, ...],
+    named: Mapping[tuple[str, ...], Mapping[str, tuple[Word, str]]],
+    is_data: bool,
 ) -> Named:
-    sides = {level: named[file[:level]].get(part) for level, part in enumerate(file)}
-    found = {level: side for level, side in sides.items() if side}
-    if found:
-        held_out = (side for side in found.values() if side != "train")
-        return Named(next(held_out, "train"), tuple(found))
+    levels = tuple(level for level, part in enumerate(file) if part in named[file[:level]])
+    if levels:
+        words, others = zip(*(named[file[:level]][file[level]] for level in levels), strict=True)
+        side: Word = next((word for word in words if word != "train"), "train")
+        return Named(side, levels, others)
     called = (part for part in file if word_of(part) in ("validation", "test"))
     return Named(called=next(called, None) if is_data else None)
 
@@ -130,9 +162,9 @@ def sides_beside(names: Iterable[str]) -> tuple[str, str] | None:
     ``train`` and ``test``, ``law_train.jsonl`` and ``law_valid_seen.jsonl``; None without such."""
     found: dict[str, list[tuple[Word, str, str]]] = defaultdict(list)
     for name in names:
-        if (match := NAMED.search(name)) and (word := word_of(name)):
-            after = NUMBERS.sub("", name[match.end() :].partition(".")[0]).strip("-_")
-            found[name[: match.start()].strip("-_.")].append((word, after, name))
+        if word := word_of(name):
+            before, behind = _around(name)
+            found[before].append((word, behind, name))
     for own in found.values():
         for word, after, name in own:
             for other, behind, held_out in own:

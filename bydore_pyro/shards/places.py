@@ -15,11 +15,13 @@ from bydore_pyro.data import (
     LISTS,
     check_name,
     domain_of,
+    domain_parts,
     files_below,
     is_remote,
     named_sides,
     read_list,
     sides_beside,
+    word_of,
 )
 from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.shards.names import require_all
@@ -111,9 +113,9 @@ def shard_files(data: str) -> Places:
         )
     if sides := sides_beside(domains):
         raise DataError(
-            f"Expected domains in '{pattern}', found sides of a split, {sides[0]} and {sides[1]}: "
-            "put the shards of each domain into one folder, or name them in a list of domains "
-            "(.yaml)"
+            f"Expected domains in '{pattern}', found names of the sides of a split, {sides[0]} "
+            f"and {sides[1]}: put the shards of each domain into one folder, let a star "
+            "stand for the domain alone, or name them in a list of domains (.yaml)"
         )
     for name, files in domains.items():
         check_name(name)
@@ -214,9 +216,10 @@ def _found(kind: str, pattern: str, found: Places, *, named: bool) -> dict[str, 
         paths = [file.parts[of_side:] for _, file in group]
         sides = named_sides(paths, lambda _: True)
         for (name, file), path, side in zip(group, paths, sides, strict=True):
-            split = next((path[level] for level in side.levels if level < len(path) - 1), "")
-            above = [part for n, part in enumerate(name.split("/")) if n not in side.levels]
-            domain = domain_of("/".join(above) if is_tree and above else name)
+            folders = (path[level] for level in side.levels if level < len(path) - 1)
+            split = next((folder for folder in folders if word_of(folder) == side.side), "")
+            above = domain_parts(name.split("/"), side) if is_tree else []
+            domain = domain_of("/".join(above) or name)
             shard = ShardFile(file, reader, side.side, split, side.called)
             shards.setdefault(domain, []).append(shard)
     require_all([(name, file.path) for name, own in shards.items() for file in own], starred)

@@ -108,9 +108,14 @@ def open_shards(
     known = _known(folder / "tokenizer", tokens_of)
     again = partial(_reopened, data, corpus, tokenizer, cache=cache)
     store, entries = TokenStore(folder, {}, {}, {}, reopen=again), {}
-    for name, sides_of in sorted(domains.items()):
-        of_train = sides_of["train"]
-        notes.lines[CALLED] += [f"{name}: {f.called}" for f in of_train if f.called]
+    for name, own in sorted(domains.items()):
+        for file in own["train"]:
+            if file.called:
+                notes.lines[CALLED].append(f"{name}: {file.called}")
+        for file in own.get("validation", []):
+            if file.side == "validation":
+                line = "held out by their names, beside a train"
+                notes.lines[line].append(f"{name}: {file.split or file.path.name}")
     found = _inventories(domains, places.beside, notes)
     for name, files in sorted(domains.items()):
         sides = [_opened(name, found.get((name, side), []), known, notes) for side in SPLITS]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bydore_pyro.data.splits import Named, named_sides, sides_beside, without_word, word_of
+from bydore_pyro.data.splits import (
+    Named,
+    domain_parts,
+    named_sides,
+    sides_beside,
+    without_word,
+    word_of,
+)
 
 
 def sides(*paths: str) -> dict[str, str | None]:
@@ -44,8 +51,31 @@ def test_the_usual_names_of_sides(ending: str) -> None:
 
 
 def test_a_name_without_its_side() -> None:
-    names = ("train", "law_val_0", "train.law", "law", "contest")
-    assert [without_word(name) for name in names] == ["", "law__0", "law", "law", "contest"]
+    names = ("train", "train.jsonl", "law_val_0", "train-0-of-2", "law_train_high", "contest")
+    assert [without_word(name) for name in names] == ["", "", "law", "", "law_high", "contest"]
+
+
+@pytest.mark.parametrize(
+    ("names", "domains"),
+    [
+        ("law_train law_val law_test", "law law law"),
+        ("train_law valid_law train_web test_web", "law law web web"),
+        ("train validation_matched test_seen", "x x x"),
+        ("train_small val", "x x"),
+        ("training_manuals law", "training_manuals law"),
+        ("train-00000-of-00002 test-00000-of-00002", "x x"),
+    ],
+)
+def test_the_domains_of_folders_that_name_sides(names: str, domains: str) -> None:
+    paths = [(name, "a.txt") for name in names.split()]
+    found = zip(paths, named_sides(paths), strict=True)
+    parts = [domain_parts(path[:1], named) for path, named in found]
+    assert ["".join(own) or "x" for own in parts] == domains.split()
+
+
+def test_a_train_alone_is_a_side_only_where_it_says_nothing_else() -> None:
+    assert sides("training_manuals/a.txt", "law_train/b.txt") == {}
+    assert sides("training/a.txt", "law/b.txt") == {"training/a.txt": "train"}
 
 
 @pytest.mark.parametrize("name", HELD_OUT)

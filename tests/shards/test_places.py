@@ -207,7 +207,7 @@ def test_sides_that_a_pattern_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["{}.bin", "{}/0.bin"])
 def test_sides_in_place_of_domains_are_refused(names: str, form: str, tmp_path: Path) -> None:
     train, held_out = names.split()
-    message = f"Expected domains in .*, found sides of a split, {train} and {held_out}: put the"
+    message = f"found names of the sides of a split, {train} and {held_out}: put the shards of"
     with pytest.raises(DataError, match=message):
         sides(tmp_path, "", form.format(train), form.format(held_out), "more.bin")
 

@@ -419,7 +419,8 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
     for name in own.names:
         (folder / name / "train").rename(folder / name / train)
         (folder / name / "validation").rename(folder / name / held_out)
-    found = opened(f"mds:{folder}", store, tmp_path)
+    told = f"held out by their names, beside a train: a: {held_out}, b: {held_out}"
+    found = opened(f"mds:{folder}", store, tmp_path, told)
     np.testing.assert_array_equal(found.validation["a"], own.validation["a"])
     assert len(found.train["a"]) == len(own.train["a"])
 
@@ -427,12 +428,12 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
 @pytest.mark.parametrize("kind", EVERY)
 def test_which_splits_are_left_out_is_said(kind: str, store: Path, tmp_path: Path) -> None:
     """The files that belong to a shard of a test split are no files without a shard."""
-    folder, own = write_shards(store, tmp_path / "shards", kind), open_store(store)
+    folder, own = write_shards(store, tmp_path / "shards", kind), unparted(open_store(store))
     for name in own.names:
         (folder / name / "validation").rename(folder / name / "test")
     (folder / "c" / "train").rename(folder / "c" / "more")
     told = "no train beside it): c: test", f"files left out, test split: 4: {folder}/a/test/"
-    found = opened(f"{kind}:{folder}", store, tmp_path, *told)
+    found = unparted(opened(f"{kind}:{folder}", store, tmp_path, *told))
     for name, sides in (("a", ["train"]), ("c", ["train", "validation"])):
         size = len(found.train[name]) + len(found.validation[name])
         assert size == sum(len(getattr(own, side)[name]) for side in sides)
