@@ -66,6 +66,11 @@ def is_row_file(path: Path) -> bool:
     return kind_of(path).form != "text"
 
 
+def is_rows_or_txt(path: Path) -> bool:
+    """Whether a name ends as that of a file of rows or of text (.txt), in any case of letters."""
+    return is_row_file(path) or path.suffix.lower() == ".txt"
+
+
 def can_be_entered(path: Path) -> bool:
     """Whether reading can begin in the middle of a file: not of a table, of what is packed, nor of
     an array in JSON."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.index import SPLITS
-from bydore_pyro.data.kinds import head, is_beside_rows, is_notice, is_row_file
+from bydore_pyro.data.kinds import head, is_beside_rows, is_notice, is_row_file, is_rows_or_txt
 from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
@@ -65,7 +65,7 @@ def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
             names.setdefault(f"left out ({source.left_out})", []).append(source.name)
         elif source.called:
             names.setdefault(CALLED, []).append(source.name)
-        elif source.domain in of_rows and source.path and not _is_named_text(source.path):
+        elif source.domain in of_rows and source.path and not is_rows_or_txt(source.path):
             names.setdefault(BESIDE_ROWS, []).append(source.name)
     for told, own in names.items():
         tell(f"{told}: {listed(own, 5)}")
@@ -138,11 +138,7 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
 
 
 def _is_domain(entry: Path) -> bool:
-    return entry.is_dir() or _is_named_text(entry)
-
-
-def _is_named_text(path: Path) -> bool:
-    return is_row_file(path) or path.suffix == ".txt"
+    return entry.is_dir() or is_rows_or_txt(entry)
 
 
 def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
@@ -390,9 +386,10 @@ def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> li
                     raise DataError(f"Expected a file, found none for '{place}' of {where}")
                 top = path if files is None else path.parent
                 sources += _sources(top, config, listing.parent, name, split, files)
-    if all(source.left_out for source in sources):
+    read = {source.name for source in sources if not source.left_out}
+    if not read:
         raise DataError(f"Expected at least one file of text, found none for {where}")
-    return sources
+    return [source for source in sources if not source.left_out or source.name not in read]
 
 
 def _matches(path: Path) -> list[Path]:

@@ -16,20 +16,23 @@ from bydore_pyro.data.kinds import COMPRESSED, is_notice, is_row_file
 
 Word = Literal["train", "validation", "test"]
 WORDS: dict[Word, str] = {
-    "train": r"train(ing|val)?",
+    "train": r"train(ing|val)?|trn",
     "validation": r"valid(ation)?|val|dev(el|elopment)?|eval(uation)?|(held|hold)[-_. ]?out",
-    "test": r"(dev)?test(s|ing)?",
+    "test": r"(dev)?test(s|ing|dev)?|tst",
 }
-# A word of a name: between its ends, dots, hyphens and underscores; ``val2017``, ``devset``.
+# A word of a name: between its ends and these characters; ``val2017``, ``dev set``, ``split=test``.
+BETWEEN = r"[-_.=+()\[\]]"
+AROUND = " -_.=+()[]"
 NAMED = re.compile(
-    r"(?:^|(?<=[-_.]))(?:"
+    rf"(?:^|(?<={BETWEEN}))(?:split[-_=])?(?:"
     + "|".join(f"(?P<{word}>{pattern})" for word, pattern in WORDS.items())
-    + r")(?:[-_]?(?:set|split|data))?\d*(?=[-_.]|$)",
+    + rf")(?:[-_ ]?(?:set|split|data))?\d*(?={BETWEEN}|$)",
     re.IGNORECASE,
 )
 NUMBERS = re.compile(r"\d+|(?<![a-z])of(?![a-z])", re.IGNORECASE)  # of parts of a file
 # Endings of files that are cut into splits, beside those of rows: a `train.py` is a program.
-PLAIN = ("", ".txt", ".text", ".raw", ".tok", ".tokens", ".bpe")
+PLAIN = {"", ".txt", ".text", ".raw", ".tok", ".tokens", ".bpe", ".src", ".tgt", ".trg"}
+PLAIN |= {".en", ".de", ".fr", ".es", ".it", ".pt", ".ru", ".zh", ".ja", ".ko", ".ar", ".hi"}
 
 
 #: What is said of files that are called so.
@@ -71,7 +74,7 @@ def _around(name: str) -> tuple[str, str]:
     match = NAMED.search(name)
     assert match is not None
     behind = NUMBERS.sub("", name[match.end() :].partition(".")[0])
-    return name[: match.start()].strip("-_."), behind.strip("-_.")
+    return name[: match.start()].strip(AROUND), behind.strip(AROUND)
 
 
 def domain_parts(parts: Sequence[str], named: Named) -> list[str]:
@@ -121,7 +124,7 @@ def _words(
 ) -> dict[str, tuple[Word, str]]:
     """The sides that the names in a folder decide, and what else these say; none where none of them
     is ``train``."""
-    words = {name: word for name in inside if (word := word_of(name))}
+    words = _by_name(inside)
     alone = all(name in words or is_notice(Path(name)) for name in inside)
     found: dict[str, Word] = {}
     for name, word in words.items():
@@ -134,6 +137,19 @@ def _words(
     if {*found.values()} == {"train"}:  # a folder called `training_manuals` alone is no side
         found = {name: word for name, word in found.items() if not without_word(name)}
     return {name: (word, _other(name, found)) for name, word in found.items()}
+
+
+def _by_name(names: Iterable[str]) -> dict[str, Word]:
+    """The side that each name holds, if any; of ``train_test`` beside a ``train`` the held-out one,
+    of one that stands alone the training text."""
+    held = {name: [match.lastgroup for match in NAMED.finditer(name)] for name in names}
+    beside = any(set(words) == {"train"} for words in held.values())
+    found: dict[str, Word] = {}
+    for name, words in held.items():
+        if words:
+            held_out = next((word for word in words if word != "train"), "train")
+            found[name] = held_out if beside or "train" not in words else "train"  # type: ignore[assignment]
+    return found
 
 
 def _other(name: str, found: Mapping[str, Word]) -> str:

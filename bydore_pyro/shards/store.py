@@ -188,7 +188,8 @@ def _inventories(
         )
     whole = "parts of what is read whole"
     notes.left_out[whole] += [path.name for path in sorted(parts)]
-    left_out = {path: why for path, _, why in beside if why.endswith("split")}
+    shards = {place.path for place in read}
+    left_out = {p: why for p, _, why in beside if why.endswith("split") and p not in shards}
     of_splits = [reader.read(path) for path, reader, _ in beside if path in left_out]
     for path, why in left_out.items():
         notes.left_out[why].append(str(path))

@@ -395,3 +395,17 @@ def test_a_tree_of_domains_with_sides_in_their_names(tmp_path: Path) -> None:
         "deep/train": ("deep", "train"),
         "deep/val_matched": ("deep", "validation"),
     }
+
+
+def test_what_a_list_holds_out_is_not_left_out_too(tmp_path: Path) -> None:
+    """The training text is a folder in which the held-out file lies."""
+    (tmp_path / "law").mkdir()
+    for name in ("train", "test", "valid"):
+        write_lines(tmp_path / f"law/{name}.jsonl", [{"text": name}])
+    data = write_list(tmp_path / "list.json", law={"train": "law", "validation": "law/test.jsonl"})
+    found = {source.name: source.left_out or source.split for source in sources(data)}
+    assert found == {
+        "law/train.jsonl": "train",
+        "law/test.jsonl": "validation",
+        "law/valid.jsonl": "validation split",
+    }

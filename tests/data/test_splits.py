@@ -24,6 +24,7 @@ HELD_OUT = (
     *("validation", "valid", "val", "dev", "devset", "dev_set", "heldout", "held_out", "held-out"),
     *("holdout", "hold_out", "eval", "evaluation", "eval_set", "validation_matched", "valid_seen"),
     *("validation_mismatched", "val2017", "wiki.valid", "c4-validation.1", "law_val_0", "VAL"),
+    *("dev set", "split=validation", "data (valid)", "law_val+more"),
     *("dev-00000-of-00001", "validation-00000-of-00002", "mnli_validation_matched", "val_xsmall"),
 )
 TESTS = (
@@ -35,8 +36,24 @@ TESTS = (
     "devtest",
     "testset",
     "tests_seen",
+    "tst2013",
+    "testdev",
+    "test set",
+    "split=test",
+    "law (test)",
+    "X_test+more",
 )
-TRAINS = ("train", "training", "train_small", "wiki.train", "c4-train.0", "trainset", "train2017")
+TRAINS = (
+    "train",
+    "training",
+    "train_small",
+    "wiki.train",
+    "c4-train.0",
+    "trainset",
+    "train2017",
+    "trn",
+    "split=train",
+)
 OTHERS = (
     *("developers", "evaluations of law", "dev notes", "valley", "interval", "testimony", "latest"),
     *("trains", "strain", "contest", "medieval", "my test", "held", "validity"),
@@ -62,6 +79,8 @@ def test_a_name_without_its_side() -> None:
         ("train_law valid_law train_web test_web", "law law web web"),
         ("train validation_matched test_seen", "x x x"),
         ("train_small val", "x x"),
+        ("split=train split=test", "x x"),
+        ("law(train) law(dev)", "law law"),
         ("training_manuals law", "training_manuals law"),
         ("train-00000-of-00002 test-00000-of-00002", "x x"),
     ],
@@ -95,6 +114,18 @@ def test_without_a_train_no_name_decides(name: str) -> None:
     (found, other) = named_sides([(f"{name}.jsonl",), ("law.jsonl",)])
     assert found == Named(called=f"{name}.jsonl")
     assert other == Named()
+
+
+def test_a_name_of_two_sides() -> None:
+    """Beside a train it is held out; where no other is called train, it is the training text."""
+    assert sides("train.txt", "train_test.txt") == {"train.txt": "train", "train_test.txt": "test"}
+    assert sides("train-dev.txt", "test.txt") == {"train-dev.txt": "train", "test.txt": "test"}
+
+
+@pytest.mark.parametrize("ending", [".en", ".src", ".raw", ".tok"])
+def test_text_of_a_translation_is_cut_into_splits(ending: str) -> None:
+    pair = {f"train{ending}": "train", f"valid{ending}": "validation", f"test{ending}": "test"}
+    assert sides(*pair) == pair
 
 
 def test_a_tree_of_programs_is_no_split() -> None:
