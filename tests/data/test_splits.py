@@ -7,6 +7,7 @@ import pytest
 from bydore_pyro.data.splits import (
     Named,
     domain_parts,
+    is_text,
     named_sides,
     sides_beside,
     without_word,
@@ -114,6 +115,12 @@ def test_without_a_train_no_name_decides(name: str) -> None:
     (found, other) = named_sides([(f"{name}.jsonl",), ("law.jsonl",)])
     assert found == Named(called=f"{name}.jsonl")
     assert other == Named()
+
+
+def test_kinds_of_text_that_are_cut_into_splits() -> None:
+    names = ("a.jsonl", "a.txt", "A.TXT.gz", "a", "wiki.train.0", "a.train", "a.csv", "a.fr")
+    assert all(is_text(("train", name)) for name in names)
+    assert not any(is_text((name,)) for name in ("a.py", "a.md", "a.ipynb", "a.py.gz"))
 
 
 def test_a_name_of_two_sides() -> None:
