@@ -46,7 +46,7 @@ class Named(NamedTuple):
         side: Of the split; None where no name decides.
         levels: The parts of the path that name a side, counted from 0.
         others: What each of these parts says beside it: "law" of ``law_train``.
-        called: Of rows or plain text, a name of held-out text that does not decide, or None.
+        called: Of data that is not held out, a name of held-out text that does not decide, or None.
     """
 
     side: Word | None = None
@@ -136,7 +136,14 @@ def _words(
         return {}
     if {*found.values()} == {"train"}:  # a folder called `training_manuals` alone is no side
         found = {name: word for name, word in found.items() if not without_word(name)}
-    return {name: (word, _other(name, found)) for name, word in found.items()}
+    around = {name: _around(name) for name in found}
+    words_of: dict[tuple[str, str], set[Word]] = defaultdict(set)
+    for name, word in found.items():
+        words_of[around[name]].add(word)
+    # What stands behind counts where a name of another side says the same, as in `train_law` and
+    # `val_law`, but not in `validation_matched`.
+    others = {name: own[: len(words_of[own])] for name, own in around.items()}
+    return {name: (word, "_".join(filter(None, others[name]))) for name, word in found.items()}
 
 
 def _by_name(names: Iterable[str]) -> dict[str, Word]:
@@ -152,38 +159,38 @@ def _by_name(names: Iterable[str]) -> dict[str, Word]:
     return found
 
 
-def _other(name: str, found: Mapping[str, Word]) -> str:
-    """What a name says beside its side: what stands before, and behind where a name of another side
-    says the same, as in ``train_law`` and ``val_law``, but not in ``validation_matched``."""
-    both = {word for other, word in found.items() if _around(other) == _around(name)}
-    return "_".join(filter(None, _around(name)[: len(both)]))
-
-
 def _named(
     file: tuple[str, ...],
     named: Mapping[tuple[str, ...], Mapping[str, tuple[Word, str]]],
     is_data: bool,
 ) -> Named:
-    levels = tuple(level for level, part in enumerate(file) if part in named[file[:level]])
-    if levels:
-        words, others = zip(*(named[file[:level]][file[level]] for level in levels), strict=True)
-        side: Word = next((word for word in words if word != "train"), "train")
-        return Named(side, levels, others)
-    called = (part for part in file if word_of(part) in ("validation", "test"))
-    return Named(called=next(called, None) if is_data else None)
+    found = {
+        level: named[file[:level]][part]
+        for level, part in enumerate(file)
+        if part in named[file[:level]]
+    }
+    words = [word for word, _ in found.values()]
+    side: Word | None = next(
+        (word for word in words if word != "train"), "train" if words else None
+    )
+    called = None
+    if is_data and side in ("train", None):
+        rest = (part for level, part in enumerate(file) if level not in found)
+        called = next((part for part in rest if word_of(part) in ("validation", "test")), None)
+    return Named(side, tuple(found), tuple(other for _, other in found.values()), called)
 
 
 def sides_beside(names: Iterable[str]) -> tuple[str, str] | None:
     """Returns a ``train`` and a held-out side of the same thing among the names in a folder:
     ``train`` and ``test``, ``law_train.jsonl`` and ``law_valid_seen.jsonl``; None without such."""
-    found: dict[str, list[tuple[Word, str, str]]] = defaultdict(list)
+    found: dict[str, dict[tuple[Word, str], str]] = defaultdict(dict)
     for name in names:
         if word := word_of(name):
             before, behind = _around(name)
-            found[before].append((word, behind, name))
+            found[before].setdefault((word, behind), name)
     for own in found.values():
-        for word, after, name in own:
-            for other, behind, held_out in own:
+        for (word, after), name in own.items():
+            for (other, behind), held_out in own.items():
                 same = after == behind or not after or not behind
                 if word == "train" != other and same:
                     return name, held_out

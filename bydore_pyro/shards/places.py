@@ -52,6 +52,10 @@ class ShardFile(NamedTuple):
 Sides = dict[Split, list[ShardFile]]
 
 
+Why = Literal["no text", "test split", "validation split", "ending"]
+SPLIT_LEFT_OUT: dict[str, Why] = {"test": "test split", "validation": "validation split"}
+
+
 class Beside(NamedTuple):
     """Another file that lies there, how its format is read, and why it is not read as a shard: its
     name says that no text of its own is in it, it is of a split that is left out, or it has another
@@ -59,7 +63,7 @@ class Beside(NamedTuple):
 
     path: Path
     reader: Reader
-    why: Literal["no text", "test split", "validation split", "ending"]
+    why: Why
 
 
 class Places(NamedTuple):
@@ -208,22 +212,30 @@ def _found(kind: str, pattern: str, found: Places, *, named: bool) -> dict[str, 
                 own |= has_text and ending.endswith(reader.own or "\0")
         if path.is_dir() and not count and own:
             raise DataError(f"Expected shards of {kind} in every folder, found none in {path}")
-    groups = {name: [(name, file) for file in files] for name, files in domains.items()}
-    if is_tree or not named:  # sides stand beside each other in folders of several names
-        groups = {"": [pair for group in groups.values() for pair in group]}
+    # In a tree, and in a place of a list, sides stand beside each other in folders of all names.
+    whole = [(name, file) for name, files in domains.items() for file in files]
+    apart = [[(name, file) for file in files] for name, files in domains.items()]
     shards: dict[str, list[ShardFile]] = {}
-    for group in groups.values():
-        paths = [file.parts[of_side:] for _, file in group]
-        sides = named_sides(paths, lambda _: True)
-        for (name, file), path, side in zip(group, paths, sides, strict=True):
-            folders = (path[level] for level in side.levels if level < len(path) - 1)
-            split = next((folder for folder in folders if word_of(folder) == side.side), "")
-            above = domain_parts(name.split("/"), side) if is_tree else []
-            domain = domain_of("/".join(above) or name)
-            shard = ShardFile(file, reader, side.side, split, side.called)
+    for group in [whole] if is_tree or not named else apart:
+        for name, shard, above in _sided(group, reader, of_side):
+            domain = domain_of("/".join(above) if is_tree and above else name)
             shards.setdefault(domain, []).append(shard)
     require_all([(name, file.path) for name, own in shards.items() for file in own], starred)
     return shards
+
+
+def _sided(
+    files: Sequence[tuple[str, Path]], reader: Reader, depth: int
+) -> Iterator[tuple[str, ShardFile, list[str]]]:
+    """Yields the shards of files that stand beside each other, with the name of each and the parts
+    of it that name no side; the first `depth` parts of their paths say nothing of sides."""
+    places = [file.parts[depth:] for _, file in files]
+    sides = named_sides(places, lambda _: True)
+    for (name, file), place, side in zip(files, places, sides, strict=True):
+        folders = (place[level] for level in side.levels if level < len(place) - 1)
+        split = next((folder for folder in folders if word_of(folder) == side.side), "")
+        shard = ShardFile(file, reader, side.side, split, side.called)
+        yield name, shard, domain_parts(name.split("/"), side)
 
 
 def _matches(
@@ -254,8 +266,15 @@ def _is_odd(path: Path) -> bool:
 
 def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
     """Files by the sides that their names decide. A test split is left out; all others are to train
-    on where none is held out."""
-    files = _without(_wholes(list(files), found), found, "test")
+    on where none is held out.
+
+    Raises:
+        DataError: When nothing but a test split is there, or a split and what may be a part of it.
+    """
+    whole = _wholes(list(files), found)
+    files = _without(whole, found, "test")
+    if not files:
+        raise DataError(f"Expected text to train on, found a test split alone: {whole[0].path}")
     held_out = [file for file in files if file.side == "validation"]
     if not held_out:
         return {"train": files}
@@ -271,14 +290,11 @@ def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
     return {"train": train, "validation": held_out}
 
 
-def _without(
-    files: Sequence[ShardFile], found: Places, *sides: Literal["validation", "test"]
-) -> list[ShardFile]:
+def _without(files: Sequence[ShardFile], found: Places, *sides: str) -> list[ShardFile]:
     """Leaves out the files of some sides of a split, which are counted."""
     for file in files:
-        for side in sides:
-            if file.side == side:
-                found.beside.append(Beside(file.path, file.reader, f"{side} split"))
+        if file.side is not None and file.side in sides:
+            found.beside.append(Beside(file.path, file.reader, SPLIT_LEFT_OUT[file.side]))
     return [file for file in files if file.side not in sides]
 
 

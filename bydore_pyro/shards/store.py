@@ -121,7 +121,7 @@ def open_shards(
         sides = [_opened(name, found.get((name, side), []), known, notes) for side in SPLITS]
         if "validation" not in files:
             sides, how = _held_out(sides[0], share)
-            notes.lines[f"held out{how}"].append(name)
+            notes.lines[how].append(name)
         entries[name] = _put(store, name, sides)
         notes.rows[name] = [
             sum(len(found.get((name, side), [])) for side in SPLITS),
@@ -191,8 +191,8 @@ def _inventories(
     shards = {place.path for place in read}
     left_out = {p: why for p, _, why in beside if why.endswith("split") and p not in shards}
     of_splits = [reader.read(path) for path, reader, _ in beside if path in left_out]
-    for path, why in left_out.items():
-        notes.left_out[why].append(str(path))
+    for path, split in left_out.items():
+        notes.left_out[split].append(str(path))
     files = [file for one in (*read.values(), *of_splits) for file in (*one.files, *one.beside)]
     known, homes = {*map(os.path.realpath, files)}, [path.parent for path in parts]
     for path, reader, _ in beside:
@@ -311,9 +311,9 @@ def _held_out(whole: Text, share: float) -> tuple[list[Text], str]:
     wanted = (1 - share) * len(tokens)
     last = min(int(np.searchsorted(ends, wanted)), max(0, len(ends) - 2))
     cut = int(ends[last])
-    how = ", as no shards are: the last documents"
+    how = "the last documents are held out, since no name holds out a shard"
     if not 0.5 * share <= 1 - cut / len(tokens) <= 2 * share:
-        how = " by position, as no document ends near there"
+        how = "the last tokens are held out, since no document ends near there"
         cut = min(int(wanted), len(tokens) - 1)
     first, rest = ends[ends <= cut], ends[ends > cut]
     if not len(first) or first[-1] != cut:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from bydore_pyro.data.splits import (
@@ -115,12 +117,23 @@ def test_without_a_train_no_name_decides(name: str) -> None:
     (found, other) = named_sides([(f"{name}.jsonl",), ("law.jsonl",)])
     assert found == Named(called=f"{name}.jsonl")
     assert other == Named()
+    (below, _) = named_sides([("train", name, "a.jsonl"), ("train", "law.jsonl")])
+    assert (below.side, below.called) == ("train", name), "a train above is none beside"
 
 
 def test_kinds_of_text_that_are_cut_into_splits() -> None:
     names = ("a.jsonl", "a.txt", "A.TXT.gz", "a", "wiki.train.0", "a.train", "a.csv", "a.fr")
     assert all(is_text(("train", name)) for name in names)
     assert not any(is_text((name,)) for name in ("a.py", "a.md", "a.ipynb", "a.py.gz"))
+
+
+def test_many_files_take_little_time() -> None:
+    """Folders of shards have thousands of names of sides."""
+    names = [f"{word}_{n:05}_{n}" for word in ("train", "val") for n in range(10_000)]
+    start = time.process_time()
+    assert sides_beside(f"{name}.bin" for name in names) == ("train_00000_0.bin", "val_00000_0.bin")
+    assert len(sides(*names)) == len(names)
+    assert time.process_time() - start < 5, "a square of them would take minutes"
 
 
 def test_a_name_of_two_sides() -> None:

@@ -212,6 +212,11 @@ def test_sides_in_place_of_domains_are_refused(names: str, form: str, tmp_path: 
         sides(tmp_path, "", form.format(train), form.format(held_out), "more.bin")
 
 
+def test_a_domain_of_a_test_split_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"found a test split alone: .*web_test/0\.bin"):
+        sides(tmp_path, "**/*.bin", "law_train/0.bin", "web_test/0.bin")
+
+
 def test_training_text_of_a_list_without_held_out_splits(tmp_path: Path) -> None:
     """Where the list names both sides, a split in its training text is left out and counted."""
     sides(tmp_path, "", *(f"law/{name}/0.bin" for name in ("train", "val", "test")), "x/exam.bin")

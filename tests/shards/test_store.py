@@ -120,7 +120,7 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
     whole = write_shards(store, tmp_path / "shards", "nanotron", 3)
     for name in "abc":
         (whole / name / "validation").rename(whole / name / "more")
-    told = "held out, as no shards are: the last documents: a, b, c"
+    told = "the last documents are held out, since no name holds out a shard: a, b, c"
     found = unparted(opened(f"nanotron:{whole}", store, tmp_path, told))
     for name in "abc":
         train, held_out = found.train[name], found.validation[name]
@@ -279,7 +279,7 @@ def test_what_no_document_divides_is_held_out_by_position(
         WRITERS["llmc"](folder / f"{name}_train_0", [tokens])
     data = f"llmc:{folder}/*_train_*"
     told = (
-        "held out by position, as no document ends near there: a, b, c",
+        "the last tokens are held out, since no document ends near there: a, b, c",
         f"warning: no end-of-text ({END}) divides documents; --separator names another token: a",
     )
     found = opened(data, store, tmp_path, *told)
