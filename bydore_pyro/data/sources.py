@@ -63,8 +63,6 @@ def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
     for source in found:
         if source.left_out:
             names.setdefault(f"left out ({source.left_out})", []).append(source.name)
-        elif source.split == "validation":
-            names.setdefault("held out", []).append(source.name)
         elif source.called:
             names.setdefault(CALLED, []).append(source.name)
         elif source.domain in of_rows and source.path and not is_rows_or_txt(source.path):
