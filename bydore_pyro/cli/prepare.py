@@ -42,16 +42,16 @@ COMMON = (
     *("tokens", "validation_fraction", "on_error", "processes"),
 )
 COLUMNS = (
-    "One file can be several documents. Left out of them: duplicates, training text that is also "
-    "in validation text, documents that are too short (--shortest_document) or empty, and what was "
-    "skipped because it could not be read (--on_error)."
+    "A file can be several documents. These are left out and counted: duplicates, training "
+    "documents that are also in validation text, documents that are too short "
+    "(--shortest_document) or empty, and rows and files that could not be read (--on_error skip)."
 )
 MOST_NAMED = 20  # files of a kind
 SIDES = {"train": "train", "validation": "held out", "drawn": "drawn"}
-DRAWN = "The name of no file decides its side: what is held out is drawn by the seed."
+DRAWN = "No name decides the side of a file: the seed draws what is held out."
 DECIDED = (
-    "Sides of files by their names, where a train stands beside them, or by the list of domains; "
-    "where none decides, what is held out is drawn by the seed."
+    "The name of a file decides its side if a train stands beside it, and so does a list of "
+    "domains. Of the other files, as drawn, the seed draws what is held out."
 )
 
 
@@ -124,7 +124,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
         print(f"Left out (rows of no domain): {count:,}.")
     for note, names in _by_note(store.index["notes"]).items():
         print(f"{listed(map(visible, names), MOST_NAMED)}: {note}.")
-    print(f"In {visible(str(store.folder))}. {visible(_next_line(store))}")
+    print(f"The store is in {visible(str(store.folder))}. {visible(_next_line(store))}")
 
 
 def _next_line(store: TokenStore) -> str:
@@ -134,7 +134,7 @@ def _next_line(store: TokenStore) -> str:
     target = max(store.names, key=lambda name: len(store.validation[name]))
     folder, domain = shlex.quote(str(store.folder)), shlex.quote(target)
     return (
-        "The target of a search is a domain, several, files of rows (FILE.jsonl) or 'all'. "
+        "A search needs a target: a domain, several, files (.jsonl, .txt) or 'all'. "
         f"Next: bydore search --data {folder} --validation {domain} --out RUN"
     )
 

@@ -15,8 +15,6 @@ from .kinds import is_row_file as is_row_file
 from .lengths import UNITS as UNITS
 from .names import check_name as check_name
 from .names import domain_of as domain_of
-from .names import side_of as side_of
-from .names import split_named as split_named
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import Pooled as Pooled
@@ -34,6 +32,12 @@ from .sources import LISTS as LISTS
 from .sources import TREE as TREE
 from .sources import files_below as files_below
 from .sources import read_list as read_list
+from .splits import CALLED as CALLED
+from .splits import domain_parts as domain_parts
+from .splits import named_sides as named_sides
+from .splits import sides_beside as sides_beside
+from .splits import without_word as without_word
+from .splits import word_of as word_of
 from .store import END as END
 from .store import Text as Text
 from .store import TokenStore as TokenStore

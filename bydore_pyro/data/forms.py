@@ -36,9 +36,12 @@ def rows_of(
     """
     if form != "json":
         return "row", _cells(stream, "\t" if form == "tsv" else ",", longest)
-    begin = b""
     with suppress(Exception):  # what is broken is so again when it is read
-        begin = stream.peek(3).removeprefix(BYTE_ORDER_MARK).lstrip()
+        if stream.peek(3).startswith(BYTE_ORDER_MARK):
+            stream.read(3)
+    begin = b""
+    with suppress(Exception):
+        begin = stream.peek(3).lstrip()
     if not ARRAY.match(begin):
         return "line", numbered_lines(stream, longest)
     import ijson
@@ -55,8 +58,14 @@ def _cells(
         first = True
         while line := stream.readline(longest + 1):
             if len(line) > longest:
-                raise too_long("a line", longest)
-            yield line.decode("utf-8-sig" if first else "utf-8")
+                raise csv.Error(str(too_long("a line", longest)))
+            try:
+                text = line.decode("utf-8-sig" if first else "utf-8")
+            except UnicodeDecodeError:
+                if first:
+                    raise csv.Error("the header is not in UTF-8") from None
+                text = line.decode("utf-8", "surrogateescape")  # refused where it is a row's text
+            yield text
             first = False
 
     csv.field_size_limit(longest)

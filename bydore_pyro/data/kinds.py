@@ -20,7 +20,9 @@ FORMS: dict[str, Form] = {
 COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 HEAD = 4096  # bytes of a beginning
 BINARY = 0.05  # share of a text's beginning that is no character of a text, at most
+UTF_16 = "text in UTF-16"
 BEGINNINGS = {
+    b"\xff\xfe": UTF_16, b"\xfe\xff": UTF_16,
     b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "Arrow", b"\x93NUMPY": "NumPy",
     b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"%PDF": "PDF", b"SQLite format": "SQLite", b"\x89HDF": "HDF5",
@@ -62,6 +64,11 @@ def kind_of(path: Path) -> Kind:
 def is_row_file(path: Path) -> bool:
     """Whether a file is read row by row."""
     return kind_of(path).form != "text"
+
+
+def is_rows_or_txt(path: Path) -> bool:
+    """Whether a name ends as that of a file of rows or of text (.txt), in any case of letters."""
+    return is_row_file(path) or path.suffix.lower() == ".txt"
 
 
 def can_be_entered(path: Path) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import codecs
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
 from bydore_pyro.data.kinds import (
+    UTF_16,
     Compression,
     Form,
     can_be_entered,
@@ -42,6 +43,7 @@ from bydore_pyro.utils import (
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
 AT_ONCE = 16  # rows of a table that become Python's objects at once
+MOST_NOTED = 50  # columns
 LONGEST = 100_000_000  # bytes of a line, characters of a row's text
 BLOCK = 2**17  # bytes of a file of lines that are read at a time
 SIP = 2**10  # of a compressed one, where it matters how far it was read
@@ -80,7 +82,7 @@ class Row(NamedTuple):
     `number` counts lines, rows or pieces from 1, in the file or in the part of it that is read.
     `text` is None for what could not be used. `domain` is what the domain column names. `reached`
     is how many bytes of a compressed file its part has taken up to there; 0 in other files.
-    `note` says in the first usable row how the file was read where there is another way.
+    `note` says how the file was read where there is another way, in the first row that shows it.
     """
 
     number: int
@@ -147,9 +149,9 @@ def _usable(
 ) -> Iterator[Row]:
     """Turns rows into texts; the one place that decides what is an error and what is skipped.
 
-    `columns` are those that can hold text, known once a row is read; else the first row tells.
+    `columns` are those that can hold text, known once a row is read; else each row tells its own.
     """
-    number, noted = 0, False
+    number, noted = 0, _columns_read(config)
     try:
         for number, row in rows:
             try:
@@ -162,8 +164,9 @@ def _usable(
                     check_name(named)
                     domain = named
                 usable = Row(number, _text(found, config.text_column, "--text_column"), domain)
-                if not noted:
-                    usable, noted = usable._replace(note=_note(found, config, columns)), True
+                if others := _others(found, columns, noted):
+                    usable = usable._replace(note=_note(config, others))
+                    noted.update(others)
             except DataError as bad:
                 if config.on_error == "stop":
                     raise DataError(f"{bad}, {place}, {unit} {number}") from None
@@ -182,19 +185,24 @@ def _usable(
         yield Row(number + 1, None)
 
 
-def _note(row: Any, config: RowConfig, columns: Sequence[str] | None) -> str | None:
-    """Says which columns hold text too and are not read, None where there are none.
+def _columns_read(config: RowConfig) -> set[str]:
+    read = [name for name in (config.text_column, config.domain_column) if name is not None]
+    return {*read, *(name.partition(".")[0] for name in read)}
 
-    Lists and mappings may hold text as strings do.
-    """
+
+def _others(row: Any, columns: Sequence[str] | None, noted: Collection[str]) -> list[str]:
+    """The columns that hold text too and have not been noted; lists and mappings may hold text as
+    strings do. Of a table that names its columns the first row has all."""
+    if len(noted) > MOST_NOTED:
+        return []
     if columns is None:
         columns = [name for name, value in row.items() if isinstance(value, str | list | Mapping)]
-    read = [name for name in (config.text_column, config.domain_column) if name is not None]
-    read += [name.partition(".")[0] for name in read]
-    others = [visible(name) for name in columns if name not in read]
-    if not others:
-        return None
-    return f"text is read from the column '{config.text_column}', not from {listed(others, 8)}"
+    return [name for name in columns if name not in noted]
+
+
+def _note(config: RowConfig, others: Sequence[str]) -> str:
+    named = listed([visible(name) for name in others], 8)
+    return f"text is read from the column '{config.text_column}', not from {named}"
 
 
 def _parse(line: bytes | None) -> Any:
@@ -234,7 +242,9 @@ def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise DataError(f"Expected text in column '{column}', found half a character") from None
+        half = any("\ud800" <= character < "\udc80" for character in value)
+        found = "half a character" if half else "bytes that are no UTF-8"
+        raise DataError(f"Expected text in column '{column}', found {found}") from None
     return value
 
 
@@ -333,8 +343,9 @@ def read_text(
 
 
 def _advice(found: str) -> str:
-    packed = found in ("gzip", "zstd", "bzip2", "xz", "zip")
-    return "unpack it" if packed else "remove the file, or give --on_error skip"
+    if found in ("gzip", "zstd", "bzip2", "xz", "zip"):
+        return "unpack it"
+    return "convert it to UTF-8" if found == UTF_16 else "remove it, or give --on_error skip"
 
 
 def _pieces(path: Path, part: Part | None) -> Iterator[str]:
@@ -361,4 +372,4 @@ def _decoded(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, end: 
     except UnicodeDecodeError as error:
         at = end - len(error.object) + error.start
         told = f"Expected UTF-8, found other bytes, {path}, byte {at}"
-        raise DataError(f"{told}: remove the file, or give --on_error skip") from None
+        raise DataError(f"{told}: convert it to UTF-8, or give --on_error skip") from None

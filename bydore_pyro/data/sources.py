@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.index import SPLITS
-from bydore_pyro.data.kinds import head, is_beside_rows, is_notice, is_row_file
+from bydore_pyro.data.kinds import head, is_beside_rows, is_notice, is_row_file, is_rows_or_txt
 from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
-from bydore_pyro.data.splits import Named, named_sides, sides_beside
+from bydore_pyro.data.splits import CALLED, Named, domain_parts, named_sides, sides_beside
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, listed, one_line, readable, tell, yaml_or_json
 
@@ -27,8 +27,8 @@ LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
-CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
 # Why a file is left out, beside "test split" and "validation split".
+BESIDE_ROWS = "read as plain text, in a domain that has files of rows too"
 NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
 
@@ -59,11 +59,14 @@ def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
     with readable_place(data):
         found = _listed_sources(data, rows)
     names: dict[str, list[str]] = {}
+    of_rows = {s.domain for s in found if s.path and not s.left_out and is_row_file(s.path)}
     for source in found:
         if source.left_out:
             names.setdefault(f"left out ({source.left_out})", []).append(source.name)
         elif source.called:
             names.setdefault(CALLED, []).append(source.name)
+        elif source.domain in of_rows and source.path and not is_rows_or_txt(source.path):
+            names.setdefault(BESIDE_ROWS, []).append(source.name)
     for told, own in names.items():
         tell(f"{told}: {listed(own, 5)}")
     return found
@@ -125,7 +128,7 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
         name = domain_of(entry.name if entry.is_dir() else entry.name.split(".")[0])
         check_name(name)
         if name in domains:
-            raise DataError(f"Expected every domain once, found '{name}' twice in {folder}")
+            raise DataError(f"Expected every domain once, found '{name}' again: {entry}")
         domains[name] = _sources(entry, rows, folder, name)
         if all(source.left_out for source in domains[name]):
             raise DataError(f"Expected text files, found none in {entry}")
@@ -135,7 +138,7 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
 
 
 def _is_domain(entry: Path) -> bool:
-    return entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
+    return entry.is_dir() or is_rows_or_txt(entry)
 
 
 def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
@@ -143,9 +146,9 @@ def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
     each would be a domain, and the held-out one would be trained on."""
     if sides := sides_beside(entry.name for entry in entries if not entry.name.startswith(".")):
         raise DataError(
-            f"Expected a sub-folder or a file for each domain, found sides of a split, {sides[0]} "
-            f"and {sides[1]}, in {folder}: put the files of each domain into one folder, or name "
-            "them in a list of domains (.yaml)"
+            "Expected a sub-folder or a file for each domain, found names of the sides of a split, "
+            f"{sides[0]} and {sides[1]}, in {folder}: put the files of each domain into one "
+            "folder, or name them in a list of domains (.yaml)"
         )
 
 
@@ -156,7 +159,7 @@ def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
     paths = [file.relative_to(folder).parts for file in files]
     found: dict[str, dict[Path, Named]] = {}
     for file, path, named in zip(files, paths, named_sides(paths), strict=True):
-        above = [part for level, part in enumerate(path[:-1]) if level != named.level]
+        above = domain_parts(path[:-1], named)
         check_name(name := domain_of("/".join(above) or file.name.split(".")[0]))
         found.setdefault(name, {})[file] = named
     return {name: _sided(folder, own, rows, folder, name) for name, own in found.items()}
@@ -383,9 +386,10 @@ def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> li
                     raise DataError(f"Expected a file, found none for '{place}' of {where}")
                 top = path if files is None else path.parent
                 sources += _sources(top, config, listing.parent, name, split, files)
-    if all(source.left_out for source in sources):
+    read = {source.name for source in sources if not source.left_out}
+    if not read:
         raise DataError(f"Expected at least one file of text, found none for {where}")
-    return sources
+    return [source for source in sources if not source.left_out or source.name not in read]
 
 
 def _matches(path: Path) -> list[Path]:

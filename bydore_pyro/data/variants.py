@@ -13,7 +13,7 @@ import numpy as np
 
 from bydore_pyro.data.documents import CorpusConfig, in_pieces
 from bydore_pyro.data.index import NOT_HASHED, sha256_of
-from bydore_pyro.data.kinds import is_row_file
+from bydore_pyro.data.kinds import is_row_file, is_rows_or_txt
 from bydore_pyro.data.lengths import UNITS
 from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows, read_text
@@ -54,8 +54,7 @@ def name_of_validation_file(entry: str) -> str | None:
     It is the file's own up to the first dot, as for a file in a folder of domains.
     """
     path = Path(entry)
-    is_file = is_row_file(path) or path.suffix == ".txt"
-    return domain_of(path.name.split(".")[0]) if is_file else None
+    return domain_of(path.name.split(".")[0]) if is_rows_or_txt(path) else None
 
 
 def target_and_share(entry: str) -> tuple[str, str | None]:

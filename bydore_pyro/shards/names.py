@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bydore_pyro.data import split_named
+from bydore_pyro.data import without_word, word_of
 from bydore_pyro.utils import DataError
 
 #: What trainers keep beside tokens, one number a token or a document.
@@ -20,11 +20,9 @@ NO_TEXT = (
     r"positions|offsets|lengths|(?:cu_?)?seq_?lens?|loss_?(?:weights?|scales?)"
 )
 OF_FILE = re.compile(rf"(?:.*_)?(?:{NO_TEXT})(?:_.*)?")
-SIDE = r"train|training|valid|validation|val|dev|eval|test"
-OF_FOLDER = re.compile(rf"(?:(?:{SIDE})_)?(?:{NO_TEXT})(?:_(?:{SIDE}|\d+))?")
+OF_FOLDER = re.compile(rf"(?:{NO_TEXT})(?:_\d+)?")
 ONE_OF = re.compile(r"(?<!\d)(\d+)[-_. ]?of[-_. ]?(\d+)(?!\d)", re.IGNORECASE)
 NUMBER = re.compile(r"(\d+)(?=\D*$)")
-OF_SIDE = re.compile(rf"(?<![a-z])(?:{SIDE})(?![a-z])", re.IGNORECASE)
 FEWEST = 3  # numbers in which a gap is seen
 
 
@@ -34,7 +32,7 @@ def holds_no_text(folders: Iterable[str], name: str) -> bool:
     ``source_id=3`` names a domain.
     """
     return bool(OF_FILE.fullmatch(_words(name))) or any(
-        OF_FOLDER.fullmatch(_words(folder)) for folder in folders if "=" not in folder
+        OF_FOLDER.fullmatch(without_word(_words(folder))) for folder in folders if "=" not in folder
     )
 
 
@@ -112,8 +110,8 @@ def _numberings(
             own = *folders, name[:start], name[stop:]
             alike = (
                 domain,
-                *(part for part in folders if not split_named(part)),
-                OF_SIDE.sub("", name[:start]),
+                *(part for part in folders if word_of(part) is None),
+                without_word(name[:start]),
                 name[stop:],
             )
             sets.setdefault(alike, {}).setdefault(own, {})[int(found.match[1])] = found

@@ -13,14 +13,15 @@ from typing import Literal, NamedTuple
 
 from bydore_pyro.data import (
     LISTS,
-    SPLITS,
     check_name,
     domain_of,
+    domain_parts,
     files_below,
     is_remote,
+    named_sides,
     read_list,
-    side_of,
-    split_named,
+    sides_beside,
+    word_of,
 )
 from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.shards.names import require_all
@@ -30,26 +31,39 @@ Split = Literal["train", "validation"]
 
 
 class ShardFile(NamedTuple):
-    """A file that stands for a shard, how it is read, and the side that its name tells, None where
-    it is to test on; `split` is the name that tells it."""
+    """A file that stands for a shard.
+
+    Attributes:
+        path: Of the file.
+        reader: How it is read.
+        side: The side of a split that names decide; None where none does.
+        split: The name of the folder that decides it, "" without such.
+        called: A name of held-out text that does not decide, or None.
+    """
 
     path: Path
     reader: Reader
-    side: Split | None
+    side: Literal["train", "validation", "test"] | None = None
     split: str = ""
+    called: str | None = None
 
 
 #: Files of a domain: "train" alone where none is held out.
 Sides = dict[Split, list[ShardFile]]
 
 
+Why = Literal["no text", "test split", "validation split", "ending"]
+SPLIT_LEFT_OUT: dict[str, Why] = {"test": "test split", "validation": "validation split"}
+
+
 class Beside(NamedTuple):
-    """Another file that lies there, how its format is read, and why it is no shard: its name says
-    that no text of its own is in it, or that it is to test on, or it has another ending."""
+    """Another file that lies there, how its format is read, and why it is not read as a shard: its
+    name says that no text of its own is in it, it is of a split that is left out, or it has another
+    ending."""
 
     path: Path
     reader: Reader
-    why: Literal["no text", "test", "ending"]
+    why: Why
 
 
 class Places(NamedTuple):
@@ -83,8 +97,8 @@ def shard_files(data: str) -> Places:
 
     Raises:
         DataError: When there are none, no place or an address is named, a folder of them is empty,
-            a domain has a name that cannot be used, or something that is named is no file that can
-            be read, as a link that leads nowhere.
+            a domain has a name that cannot be used, sides of a split stand where domains should,
+            or something that is named is no file that can be read, as a link that leads nowhere.
     """
     path = Path(data)
     if path.suffix in LISTS and path.is_file():
@@ -93,18 +107,23 @@ def shard_files(data: str) -> Places:
     _require_place(kind, pattern)
     if Path(pattern).is_dir():
         pattern = f"{pattern.rstrip('/')}/*"
-    domains: dict[str, list[ShardFile]] = {}
     found = Places({}, [])
-    for name, file in _found(kind, pattern, found, named=True):
-        check_name(name)
-        domains.setdefault(name, []).append(file)
+    domains = _found(kind, pattern, found, named=True)
     if not domains:
         endings = ", ".join(READERS[kind].endings)
         raise DataError(
             f"Expected shards of {kind} ({endings}), found none for '{pattern}'"
             f"{_without_text(found.beside)}"
         )
-    found.domains.update({name: _by_side(files, found) for name, files in domains.items()})
+    if sides := sides_beside(domains):
+        raise DataError(
+            f"Expected domains in '{pattern}', found names of the sides of a split, {sides[0]} "
+            f"and {sides[1]}: put the shards of each domain into one folder, let a star "
+            "stand for the domain alone, or name them in a list of domains (.yaml)"
+        )
+    for name, files in domains.items():
+        check_name(name)
+        found.domains[name] = _by_side(files, found)
     return found
 
 
@@ -137,57 +156,46 @@ def _listed(listing: Path) -> Places:
                     f"'{place}' for '{name}' in {listing}"
                 )
             _require_place(kind, pattern)
-            whole = str(listing.parent / pattern)
-            own = [file for _, file in _found(kind, whole, found, named=False)]
+            own = _found(kind, str(listing.parent / pattern), found, named=False)
             if not own:
                 raise DataError(
                     f"Expected shards, found none for '{place}' of '{name}' in {listing}"
                     f"{_without_text(found.beside)}"
                 )
-            files += own
+            files += [file for inside in own.values() for file in inside]
         return files
 
     for name, entry in read_list(listing).items():
         train = files_of(name, entry.train)
-        found.domains[name] = _by_side(train, found)
-        if entry.validation is not None:
+        if entry.validation is None:
+            found.domains[name] = _by_side(train, found)
+        else:
             held_out = files_of(name, entry.validation)
-            found.domains[name] = {"train": train, "validation": held_out}
+            kept = _without(train, found, "validation", "test")
+            found.domains[name] = {"train": kept, "validation": held_out}
     return found
 
 
-def _found(
-    kind: str, pattern: str, found: Places, *, named: bool
-) -> Iterator[tuple[str, ShardFile]]:
-    """Yields the shards that a pattern matches, and those in folders that it matches if it does not
-    tell the files' ending, with what the first star stands for; other files become `beside`.
+def _found(kind: str, pattern: str, found: Places, *, named: bool) -> dict[str, list[ShardFile]]:
+    """Returns the shards that a pattern matches, and those in folders that it matches if it does
+    not tell the files' ending, by domain; other files become `beside`.
 
-    A side is told by the names of folders and files from the star on, or behind what it stands for
-    where this names the domain.
+    What the first star stands for is the domain, if it is to be `named`. Sides are told by the
+    names of folders and files behind that, or from the first star on where it stands for a part of
+    a name or for folders of any depth.
     """
     reader = READERS[kind]
     told = next((ending for ending in reader.endings if pattern.endswith(ending)), "")
     pattern = pattern.removesuffix(told)
     before, star, _ = pattern.partition("*")
     depth = len(Path(f"{before}*").parts) if star else len(Path(pattern).parts)
-    of_side, starred = depth - (bool(star) and not named), depth - bool(star)
+    starred = depth - bool(star)
     pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
-    stars = {"**/": r"((?:[^/]+/)*)", "**": "(.*)", "*": "([^/]*)"}
-    stands_for = re.compile("".join(stars.get(p, re.escape(p)) for p in pieces))
-    escaped = "".join(p if p in stars else glob.escape(p) for p in pieces)
-    tops = [] if told else [(top, Path(top)) for top in glob.glob(escaped, recursive=True)]
-    known = (*reader.endings, *reader.own)
-    tops = [(t, path) for t, path in tops if _is_odd(path) or not path.as_posix().endswith(known)]
-    for ending in [told] if told else [e for e in known if not e.startswith("/")]:
-        files = glob.glob(f"{escaped}{ending}", recursive=True)
-        tops += [(file.removesuffix(ending), Path(file)) for file in files]
-    if pieces[1:2] == ["**/"] or pieces[1:2] == ["**"]:  # folders come with what lies in them
-        tops = [(top, path) for top, path in tops if not path.is_dir()]
-    shards = []
-    for top, path in sorted(set(tops)):
-        match = stands_for.fullmatch(top)
-        name = (match[1].strip("/") if match and star else "") or Path(top).name
-        name = "/".join(part for part in name.split("/") if not split_named(part)) or name
+    is_tree = named and pieces[1:2] in (["**/"], ["**"])
+    is_folder = named and not is_tree and (Path(pattern).parts[starred:depth] == ("*",))
+    of_side = depth if is_folder else starred
+    domains: dict[str, list[Path]] = {}
+    for name, path in _matches(pattern, pieces, told, reader):
         count, own = 0, False
         for file in files_below(path, empty=True):
             if _is_odd(file):
@@ -197,17 +205,59 @@ def _found(
                 raise DataError(f"Expected files of shards, found {what}: {file}")
             has_text, ending = reader.has_text(file, starred), file.as_posix()
             if has_text and ending.endswith(reader.endings):
-                parts = file.parts[of_side:]
-                split = next((p for p in parts[:-1] if split_named(p)), "")
-                shards.append((name, file))
-                yield domain_of(name), ShardFile(file, reader, side_of(parts), split)
+                domains.setdefault(name, []).append(file)
                 count += 1
             else:
                 found.beside.append(Beside(file, reader, "ending" if has_text else "no text"))
                 own |= has_text and ending.endswith(reader.own or "\0")
         if path.is_dir() and not count and own:
             raise DataError(f"Expected shards of {kind} in every folder, found none in {path}")
-    require_all(shards, starred)
+    # In a tree, and in a place of a list, sides stand beside each other in folders of all names.
+    whole = [(name, file) for name, files in domains.items() for file in files]
+    apart = [[(name, file) for file in files] for name, files in domains.items()]
+    shards: dict[str, list[ShardFile]] = {}
+    for group in [whole] if is_tree or not named else apart:
+        for name, shard, above in _sided(group, reader, of_side):
+            domain = domain_of("/".join(above) if is_tree and above else name)
+            shards.setdefault(domain, []).append(shard)
+    require_all([(name, file.path) for name, own in shards.items() for file in own], starred)
+    return shards
+
+
+def _sided(
+    files: Sequence[tuple[str, Path]], reader: Reader, depth: int
+) -> Iterator[tuple[str, ShardFile, list[str]]]:
+    """Yields the shards of files that stand beside each other, with the name of each and the parts
+    of it that name no side; the first `depth` parts of their paths say nothing of sides."""
+    places = [file.parts[depth:] for _, file in files]
+    sides = named_sides(places, lambda _: True)
+    for (name, file), place, side in zip(files, places, sides, strict=True):
+        folders = (place[level] for level in side.levels if level < len(place) - 1)
+        split = next((folder for folder in folders if word_of(folder) == side.side), "")
+        shard = ShardFile(file, reader, side.side, split, side.called)
+        yield name, shard, domain_parts(name.split("/"), side)
+
+
+def _matches(
+    pattern: str, pieces: Sequence[str], told: str, reader: Reader
+) -> Iterator[tuple[str, Path]]:
+    """Yields the files and folders that a pattern without its ending matches, with what its first
+    star stands for; without a star with their name."""
+    stars = {"**/": r"((?:[^/]+/)*)", "**": "(.*)", "*": "([^/]*)"}
+    stands_for = re.compile("".join(stars.get(p, re.escape(p)) for p in pieces))
+    escaped = "".join(p if p in stars else glob.escape(p) for p in pieces)
+    tops = [] if told else [(top, Path(top)) for top in glob.glob(escaped, recursive=True)]
+    known = (*reader.endings, *reader.own)
+    tops = [(t, path) for t, path in tops if _is_odd(path) or not path.as_posix().endswith(known)]
+    for ending in [told] if told else [e for e in known if not e.startswith("/")]:
+        files = glob.glob(f"{escaped}{ending}", recursive=True)
+        tops += [(file.removesuffix(ending), Path(file)) for file in files]
+    if pieces[1:2] in (["**/"], ["**"]):  # folders come with what lies in them
+        tops = [(top, path) for top, path in tops if not path.is_dir()]
+    for top, path in sorted(set(tops)):
+        match = stands_for.fullmatch(top)
+        name = match[1].strip("/") if match and len(pieces) > 1 else ""
+        yield name or Path(top).name, path
 
 
 def _is_odd(path: Path) -> bool:
@@ -215,13 +265,21 @@ def _is_odd(path: Path) -> bool:
 
 
 def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
-    """Files by the sides that their names tell; all are to train on where none is held out."""
-    files = _wholes(list(files), found)
-    if not any(file.side == "validation" for file in files):
+    """Files by the sides that their names decide. A test split is left out; all others are to train
+    on where none is held out.
+
+    Raises:
+        DataError: When nothing but a test split is there, or a split and what may be a part of it.
+    """
+    whole = _wholes(list(files), found)
+    files = _without(whole, found, "test")
+    if not files:
+        raise DataError(f"Expected text to train on, found a test split alone: {whole[0].path}")
+    held_out = [file for file in files if file.side == "validation"]
+    if not held_out:
         return {"train": files}
-    found.beside.extend(Beside(f.path, f.reader, "test") for f in files if f.side is None)
-    sides: Sides = {side: [file for file in files if file.side == side] for side in SPLITS}
-    for own in sides.values():
+    train = [file for file in files if file.side != "validation"]
+    for own in (train, held_out):
         splits = sorted({file.split for file in own if file.split})
         for one, other in pairwise(splits):
             if re.match(rf"{re.escape(one)}[-_.]\D", other):
@@ -229,7 +287,15 @@ def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
                     f"Expected one of {one} and {other}, which may be a part of it, found both: "
                     f"{own[0].path.parent}"
                 )
-    return sides
+    return {"train": train, "validation": held_out}
+
+
+def _without(files: Sequence[ShardFile], found: Places, *sides: str) -> list[ShardFile]:
+    """Leaves out the files of some sides of a split, which are counted."""
+    for file in files:
+        if file.side is not None and file.side in sides:
+            found.beside.append(Beside(file.path, file.reader, SPLIT_LEFT_OUT[file.side]))
+    return [file for file in files if file.side not in sides]
 
 
 def _wholes(files: list[ShardFile], found: Places) -> list[ShardFile]:

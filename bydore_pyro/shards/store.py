@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import (
+    CALLED,
     FORMAT,
     SPLITS,
     CorpusConfig,
@@ -107,12 +108,20 @@ def open_shards(
     known = _known(folder / "tokenizer", tokens_of)
     again = partial(_reopened, data, corpus, tokenizer, cache=cache)
     store, entries = TokenStore(folder, {}, {}, {}, reopen=again), {}
+    for name, own in sorted(domains.items()):
+        for file in own["train"]:
+            if file.called:
+                notes.lines[CALLED].append(f"{name}: {file.called}")
+        for file in own.get("validation", []):
+            if file.side == "validation":
+                line = "held out by their names, beside a train"
+                notes.lines[line].append(f"{name}: {file.split or file.path.name}")
     found = _inventories(domains, places.beside, notes)
     for name, files in sorted(domains.items()):
         sides = [_opened(name, found.get((name, side), []), known, notes) for side in SPLITS]
         if "validation" not in files:
             sides, how = _held_out(sides[0], share)
-            notes.lines[f"held out{how}"].append(name)
+            notes.lines[how].append(name)
         entries[name] = _put(store, name, sides)
         notes.rows[name] = [
             sum(len(found.get((name, side), [])) for side in SPLITS),
@@ -179,7 +188,12 @@ def _inventories(
         )
     whole = "parts of what is read whole"
     notes.left_out[whole] += [path.name for path in sorted(parts)]
-    files = [file for one in read.values() for file in (*one.files, *one.beside)]
+    shards = {place.path for place in read}
+    left_out = {p: why for p, _, why in beside if why.endswith("split") and p not in shards}
+    of_splits = [reader.read(path) for path, reader, _ in beside if path in left_out]
+    for path, split in left_out.items():
+        notes.left_out[split].append(str(path))
+    files = [file for one in (*read.values(), *of_splits) for file in (*one.files, *one.beside)]
     known, homes = {*map(os.path.realpath, files)}, [path.parent for path in parts]
     for path, reader, _ in beside:
         if path.as_posix().endswith(reader.endings) and path.name == "zarr.json":
@@ -193,8 +207,6 @@ def _inventories(
             why = whole
         elif reason == "no text" and not alone:
             why, name = "no text of their own", f"{path.parent.name}/{path.name}"
-        elif reason == "test":
-            why = "to test on"
         elif alone or (reader.own and path.as_posix().endswith(reader.own)):
             raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
         else:
@@ -299,9 +311,9 @@ def _held_out(whole: Text, share: float) -> tuple[list[Text], str]:
     wanted = (1 - share) * len(tokens)
     last = min(int(np.searchsorted(ends, wanted)), max(0, len(ends) - 2))
     cut = int(ends[last])
-    how = ", as no shards are: the last documents"
+    how = "the last documents are held out, since no name holds out a shard"
     if not 0.5 * share <= 1 - cut / len(tokens) <= 2 * share:
-        how = " by position, as no document ends near there"
+        how = "the last tokens are held out, since no document ends near there"
         cut = min(int(wanted), len(tokens) - 1)
     first, rest = ends[ends <= cut], ends[ends > cut]
     if not len(first) or first[-1] != cut:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import io
 
 import pytest
 
 from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
-from bydore_pyro.utils.errors import DataError
 
 
 def read(content: bytes, form: str, longest: int = 1000) -> list:
@@ -26,6 +26,6 @@ def test_rows_of_every_form() -> None:
 
 
 def test_what_is_too_long_ends_a_table() -> None:
-    with pytest.raises(DataError, match="Expected a line of at most 1 MB, found more"):
+    with pytest.raises(csv.Error, match="Expected a line of at most 1 MB, found more"):
         read(b"a\n" + b"x" * 10**6 + b"y", "csv", 10**6)
     assert str(too_long("text", 10**8)) == "Expected text of at most 100 MB, found more"

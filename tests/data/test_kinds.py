@@ -14,6 +14,7 @@ from bydore_pyro.data.kinds import (
     is_beside_rows,
     is_notice,
     is_row_file,
+    is_rows_or_txt,
     kind_of,
     looks_like,
     no_text,
@@ -36,6 +37,11 @@ from bydore_pyro.data.kinds import (
 def test_the_endings_of_a_name(name: str, kind: Kind) -> None:
     assert kind_of(Path(name)) == kind
     assert is_row_file(Path(name)) == (kind.form != "text")
+
+
+def test_rows_and_text_by_their_names_in_any_case() -> None:
+    names = ("a.txt", "BOOK.TXT", "a.JSONL.GZ", "a.csv", "a.md", "a", "a.txt.gz", "txt")
+    assert [name for name in names if is_rows_or_txt(Path(name))] == list(names[:4])
 
 
 def test_what_can_be_entered(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_a_text_that_is_not_utf8_is_named_by_its_byte(tmp_path: Path) -> None:
         (b"z" * large + b"\n\xe2\x82", large + 1),
     ):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=f"Expected UTF-8, .*{path}, byte {at}: remove"):
+        with pytest.raises(DataError, match=f"Expected UTF-8, .*{path}, byte {at}: convert"):
             list(read_text(path))
         assert list(read_text(path, SKIP))[-1].text is None
     path.write_bytes(b"\xef\xbb\xbfmarked")
@@ -339,7 +339,8 @@ def test_rows_of_a_table_that_are_no_rows_are_named(tmp_path: Path) -> None:
         (b"id,text\n1,a\n2,b,c\n", "Expected 2 cells, as in the header, found 3, .*a.csv, row 2"),
         (b"id,body\n1,a\n", "Expected a column 'text', found id, body .*a.csv, row 1"),
         (b'id,text\n1,"a\n', "one that breaks at its beginning: .*a.csv: unexpected end of data"),
-        (b"id,text\n1,\xff\n", "one that breaks at its beginning: .*a.csv"),
+        (b"id,text\n1,\xff\n", "'text', found bytes that are no UTF-8, .*a.csv, row 1"),
+        (b"id,te\xfft\n1,a\n", "breaks at its beginning: .*a.csv: the header is not in UTF-8"),
     ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):
@@ -404,3 +405,37 @@ def test_columns_with_text_that_are_not_read_are_named_once_a_file(tmp_path: Pat
     assert next(read_rows(tmp_path / "a.csv", RowConfig())).note == f"{ALONE} answer"
     (tmp_path / "alone.jsonl").write_bytes(json_lines([{"text": "a", "n": 1}]))
     assert next(read_rows(tmp_path / "alone.jsonl", RowConfig())).note is None
+
+
+def test_a_table_in_another_encoding_loses_its_own_rows_alone(tmp_path: Path) -> None:
+    """A byte that is no UTF-8 spoils the row whose text holds it, not those behind."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id,text\n1,one\n2,caf\xe9\ncaf\xe9,three\n4,four\n")
+    found = [row.text for row in read_rows(path, RowConfig(on_error="skip"))]
+    assert found == ["one", None, "three", "four"]
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ".json.gz"])
+def test_an_array_behind_a_byte_order_mark(ending: str, tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbf" + b' [{"text": "one"}, {"text": "two"}]'
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert [row.text for row in read_rows(path, RowConfig())] == ["one", "two"]
+
+
+def test_other_columns_of_text_are_named_where_they_first_stand(tmp_path: Path) -> None:
+    """A row may lack a column, or have nothing in it, that a later row has."""
+    rows = [{"text": "a", "title": None}, {"text": "b", "title": "c"}, {"text": "d", "title": "e"}]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json_lines([*rows, {"text": "f", "tags": ["g"], "title": "h"}]))
+    told = [row.note for row in read_rows(path, RowConfig())]
+    title, tags = (f"text is read from the column 'text', not from {c}" for c in ("title", "tags"))
+    assert told == [None, title, None, tags]
+
+
+def test_text_in_utf_16_is_to_be_converted(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path.write_bytes("\ufeffsome words".encode(encoding))
+        with pytest.raises(DataError, match=r"found text in UTF-16: .*a\.txt: convert it to UTF-8"):
+            list(read_text(path))

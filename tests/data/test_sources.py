@@ -139,7 +139,7 @@ def test_bad_data_is_refused(tmp_path: Path) -> None:
     assert [r.text for r in sources(tmp_path, on_error="skip")[0].read()] == [None]
     (tmp_path / "empty/text").write_text("words")
     (tmp_path / "empty.txt").write_text("words")
-    with pytest.raises(DataError, match="found 'empty' twice"):
+    with pytest.raises(DataError, match=r"found 'empty' again: .*empty\.txt"):
         sources(tmp_path)
     with pytest.raises(DataError, match=r"Expected \.jsonl, \.json"):
         sources(tmp_path, domain_column="set")
@@ -314,7 +314,9 @@ def test_sides_in_place_of_domains_are_refused(tmp_path: Path) -> None:
             path = tmp_path / str(number) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("words")
-        with pytest.raises(DataError, match=r"sides of a split, .*: put the files of each domain"):
+        with pytest.raises(
+            DataError, match=r"names of the sides of a split, .*: put the files of each domain"
+        ):
             sources(tmp_path / str(number))
     with pytest.raises(DataError, match=r"sides of a split, train\.jsonl and test\.jsonl, in"):
         sources(tmp_path / "0" / TREE)
@@ -362,3 +364,48 @@ def test_what_is_no_domain_is_named(tmp_path: Path) -> None:
     }
     rows = sides(sources(tmp_path, domain_column="set"))
     assert {name for name, reason in rows.items() if reason} == {"LICENSE", "book.epub", "notes.md"}
+
+
+def test_plain_text_beside_rows_is_read_and_named(tmp_path: Path) -> None:
+    """A checksum or a script of a dataset is text too; who reads it should know."""
+    (tmp_path / "law").mkdir()
+    write_lines(tmp_path / "law/a.jsonl", [{"text": "one"}])
+    for name in ("law/a.md5", "law/law.py", "law/notes.txt", "code/x.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("words")
+    with lines_told() as lines:
+        found = list_sources(str(tmp_path), RowConfig())
+    assert len(found) == 5
+    told = "read as plain text, in a domain that has files of rows too: law/a.md5, law/law.py"
+    assert any(told in line for line in lines), lines
+
+
+def test_a_tree_of_domains_with_sides_in_their_names(tmp_path: Path) -> None:
+    for name in ("law_train", "law_test", "web_train", "web_val", "deep/train", "deep/val_matched"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "a.txt").write_text(name)
+    found = list_sources(f"{tmp_path}/**", RowConfig())
+    sides = {source.name.removesuffix("/a.txt"): (source.domain, source.left_out or source.split)
+             for source in found}  # fmt: skip
+    assert sides == {
+        "law_train": ("law", None),
+        "law_test": ("law", "test split"),
+        "web_train": ("web", "train"),
+        "web_val": ("web", "validation"),
+        "deep/train": ("deep", "train"),
+        "deep/val_matched": ("deep", "validation"),
+    }
+
+
+def test_what_a_list_holds_out_is_not_left_out_too(tmp_path: Path) -> None:
+    """The training text is a folder in which the held-out file lies."""
+    (tmp_path / "law").mkdir()
+    for name in ("train", "test", "valid"):
+        write_lines(tmp_path / f"law/{name}.jsonl", [{"text": name}])
+    data = write_list(tmp_path / "list.json", law={"train": "law", "validation": "law/test.jsonl"})
+    found = {source.name: source.left_out or source.split for source in sources(data)}
+    assert found == {
+        "law/train.jsonl": "train",
+        "law/test.jsonl": "validation",
+        "law/valid.jsonl": "validation split",
+    }

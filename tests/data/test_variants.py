@@ -132,6 +132,7 @@ def test_a_text_file_is_a_target_in_pieces(corpus: TokenStore, tmp_path: Path) -
 
 def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path) -> None:
     assert name_of_validation_file("some/exam.v1.jsonl.gz") == "exam"
+    assert name_of_validation_file("some/NOVEL.TXT") == "NOVEL"
     assert name_of_validation_file("birds") is None
     assert name_of_validation_file("day=1/hour=2.jsonl") == "hour-2"
     assert target_and_share("day=1/hour=2.jsonl") == ("day=1/hour=2.jsonl", None)

@@ -42,7 +42,7 @@ ONE = {
     "train": ["deep/one/train/0.idx", "deep/one/train/more/1.idx"],
     "validation": ["deep/one/validation/0.idx"],
 }
-TWO = {"train": ["deep/two/test.idx", "deep/two/train-0.idx"]}
+TWO = {"train": ["deep/two/train-0.idx"]}
 LAW, WEB = {"train": ["law_text_document.idx"]}, {"train": ["web_text_document.idx"]}
 
 
@@ -54,7 +54,7 @@ LAW, WEB = {"train": ["law_text_document.idx"]}, {"train": ["web_text_document.i
         ("deep", {"one": ONE, "two": TWO}),
         ("deep/", {"one": ONE, "two": TWO}),
         ("deep/*", {"one": ONE, "two": TWO}),
-        ("deep/*/train*", {"one": {"train": ONE["train"]}, "two": {"train": TWO["train"][1:]}}),
+        ("deep/*/train*", {"one": {"train": ONE["train"]}, "two": TWO}),
         ("law_text_document", {"law_text_document": LAW}),
         ("law_text_*", {"document": LAW}),
     ],
@@ -67,7 +67,7 @@ def test_a_file_of_a_folder_is_a_domain_beside_its_folders(folder: Path) -> None
     found = shard_files(f"megatron:{folder}").domains
     assert set(found) == {"law_text_document", "web_text_document", "deep"}
     file = found["law_text_document"]["train"][0]
-    assert file == ShardFile(folder / "law_text_document.idx", READERS["megatron"], "train")
+    assert file == ShardFile(folder / "law_text_document.idx", READERS["megatron"])
 
 
 def listed(folder: Path, domains: object) -> str:
@@ -132,9 +132,103 @@ def test_what_lies_beside_shards_is_told(folder: Path) -> None:
     found = shard_files(f"megatron:{folder}")
     assert isinstance(found, Places)
     assert {file.path.name: file.why for file in found.beside} == {
-        "law_text_document.bin": "ending", "readme.txt": "ending", "test.idx": "test"
+        "law_text_document.bin": "ending", "readme.txt": "ending", "test.idx": "test split"
     }  # fmt: skip
     assert all(file.reader is READERS["megatron"] for file in found.beside)
+
+
+def sides(folder: Path, pattern: str, *names: str) -> dict[str, dict[str, list[str]]]:
+    """The places of empty shards of nanoGPT by domain and side, and those that are left out."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    found = shard_files(f"nanogpt:{folder}/{pattern}")
+    left_out = {file.why: [] for file in found.beside}
+    for file in found.beside:
+        left_out[file.why].append(file.path.relative_to(folder).as_posix())
+    return told(found.domains, folder) | ({"left out": left_out} if left_out else {})
+
+
+HELD_OUT = ("val", "valid", "validation", "dev", "devset", "holdout", "held_out", "eval")
+HELD_OUT += ("valid_seen", "val_xsmall", "wiki.valid", "law_val_0", "evaluation", "VAL")
+
+
+@pytest.mark.parametrize("form", ["{}.bin", "{}/0.bin", "{}/more/0.bin", "{}_000.bin"])
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_a_name_for_held_out_text_beside_train(name: str, form: str, tmp_path: Path) -> None:
+    train, held_out, more = f"law/{form.format('train')}", f"law/{form.format(name)}", "law/x.bin"
+    assert sides(tmp_path, "", train, held_out, more) == {
+        "law": {"train": [train, more], "validation": [held_out]}
+    }
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "*/", "**/*.bin"])
+@pytest.mark.parametrize("test", ["test", "testing", "test_seen", "devtest", "test-0"])
+def test_a_test_beside_train_is_never_read(test: str, pattern: str, tmp_path: Path) -> None:
+    """With and without a validation split, as a file and as a folder, in every sort of pattern."""
+    files = "law/train/0.bin", f"law/{test}/0.bin", "web/train.bin", f"web/{test}.bin"
+    expected = {
+        "law": {"train": ["law/train/0.bin"]},
+        "web": {"train": ["web/train.bin"]},
+        "left out": {"test split": [f"law/{test}/0.bin", f"web/{test}.bin"]},
+    }
+    assert sides(tmp_path, pattern, *files) == expected
+    expected["law"]["validation"] = ["law/val/0.bin"]
+    assert sides(tmp_path, pattern, "law/val/0.bin") == expected
+
+
+@pytest.mark.parametrize("name", ["test", "val", "dev", "eval", "holdout"])
+def test_without_a_train_no_name_decides(name: str, tmp_path: Path) -> None:
+    """All is read, and what is called so is named."""
+    files = [f"law/{name}/0.bin", "law/x.bin", "train_x/y.bin"]
+    found = sides(tmp_path, "", *files)
+    assert found == {"law": {"train": files[:2]}, "train_x": {"train": files[2:]}}
+    law = shard_files(f"nanogpt:{tmp_path}").domains["law"]["train"]
+    assert [file.called for file in law] == [name, None]
+
+
+def test_sides_that_a_pattern_names(tmp_path: Path) -> None:
+    """A star for a part of a name, for folders of any depth, and with a side above the domains."""
+    llmc = "law_train_000.bin", "law_train_001.bin", "law_val_000.bin", "law_test_000.bin"
+    assert sides(tmp_path / "llmc", "*_*_0*", *llmc) == {
+        "law": {"train": [*llmc[:2]], "validation": [llmc[2]]},
+        "left out": {"test split": [llmc[3]]},
+    }
+    assert sides(tmp_path / "llmc", "*_train_*") == {"law": {"train": [*llmc[:2]]}}
+    deep = "train/law/0.bin", "val/law/0.bin", "test/law/0.bin", "train/web/0.bin", "val/web/0.bin"
+    assert sides(tmp_path / "deep", "**/*.bin", *deep) == {
+        "law": {"train": [deep[0]], "validation": [deep[1]]},
+        "web": {"train": [deep[3]], "validation": [deep[4]]},
+        "left out": {"test split": [deep[2]]},
+    }
+
+
+@pytest.mark.parametrize("names", ["train val", "law_train law_test", "train_0 val_0"])
+@pytest.mark.parametrize("form", ["{}.bin", "{}/0.bin"])
+def test_sides_in_place_of_domains_are_refused(names: str, form: str, tmp_path: Path) -> None:
+    train, held_out = names.split()
+    message = f"found names of the sides of a split, {train} and {held_out}: put the shards of"
+    with pytest.raises(DataError, match=message):
+        sides(tmp_path, "", form.format(train), form.format(held_out), "more.bin")
+
+
+def test_a_domain_of_a_test_split_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"found a test split alone: .*web_test/0\.bin"):
+        sides(tmp_path, "**/*.bin", "law_train/0.bin", "web_test/0.bin")
+
+
+def test_training_text_of_a_list_without_held_out_splits(tmp_path: Path) -> None:
+    """Where the list names both sides, a split in its training text is left out and counted."""
+    sides(tmp_path, "", *(f"law/{name}/0.bin" for name in ("train", "val", "test")), "x/exam.bin")
+    own = {"train": "nanogpt:law", "validation": "nanogpt:x/exam.bin"}
+    found = shard_files(listed(tmp_path, {"law": own, "all": "nanogpt:law/test/0.bin"}))
+    assert told(found.domains, tmp_path) == {
+        "law": {"train": ["law/train/0.bin"], "validation": ["x/exam.bin"]},
+        "all": {"train": ["law/test/0.bin"]},
+    }
+    assert {file.path.parent.name: file.why for file in found.beside} == {
+        "val": "validation split", "test": "test split"
+    }  # fmt: skip
 
 
 def test_files_beside_tokens_are_no_shards(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
     whole = write_shards(store, tmp_path / "shards", "nanotron", 3)
     for name in "abc":
         (whole / name / "validation").rename(whole / name / "more")
-    told = "held out, as no shards are: the last documents: a, b, c"
+    told = "the last documents are held out, since no name holds out a shard: a, b, c"
     found = unparted(opened(f"nanotron:{whole}", store, tmp_path, told))
     for name in "abc":
         train, held_out = found.train[name], found.validation[name]
@@ -279,7 +279,7 @@ def test_what_no_document_divides_is_held_out_by_position(
         WRITERS["llmc"](folder / f"{name}_train_0", [tokens])
     data = f"llmc:{folder}/*_train_*"
     told = (
-        "held out by position, as no document ends near there: a, b, c",
+        "the last tokens are held out, since no document ends near there: a, b, c",
         f"warning: no end-of-text ({END}) divides documents; --separator names another token: a",
     )
     found = opened(data, store, tmp_path, *told)
@@ -419,9 +419,24 @@ def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: 
     for name in own.names:
         (folder / name / "train").rename(folder / name / train)
         (folder / name / "validation").rename(folder / name / held_out)
-    found = opened(f"mds:{folder}", store, tmp_path)
+    told = f"held out by their names, beside a train: a: {held_out}, b: {held_out}"
+    found = opened(f"mds:{folder}", store, tmp_path, told)
     np.testing.assert_array_equal(found.validation["a"], own.validation["a"])
     assert len(found.train["a"]) == len(own.train["a"])
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_which_splits_are_left_out_is_said(kind: str, store: Path, tmp_path: Path) -> None:
+    """The files that belong to a shard of a test split are no files without a shard."""
+    folder, own = write_shards(store, tmp_path / "shards", kind), unparted(open_store(store))
+    for name in own.names:
+        (folder / name / "validation").rename(folder / name / "test")
+    (folder / "c" / "train").rename(folder / "c" / "more")
+    told = "no train beside it): c: test", f"files left out, test split: 4: {folder}/a/test/"
+    found = unparted(opened(f"{kind}:{folder}", store, tmp_path, *told))
+    for name, sides in (("a", ["train"]), ("c", ["train", "validation"])):
+        size = len(found.train[name]) + len(found.validation[name])
+        assert size == sum(len(getattr(own, side)[name]) for side in sides)
 
 
 def test_a_split_and_a_part_of_it_are_not_both_read(store: Path, tmp_path: Path) -> None:
