@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from bydore_pyro.report.words import ABSENT, Verdict, count, duration, number, percent
+from bydore_pyro.report.words import (
+    ABSENT,
+    Verdict,
+    count,
+    duration,
+    judged,
+    number,
+    percent,
+)
 from bydore_pyro.utils.terminal import Table
 
 
@@ -34,3 +42,24 @@ def test_numbers() -> None:
     assert [duration(v) for v in (0.04, 9.96, 119, 600, 7200)] == [
         "0.0 s", "10 s", "119 s", "10.0 min", "2.0 h",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "shown"),
+    [(0.897, (0.9,), "89.7 %"), (0.9, (0.9,), "90 %"), (0.9004, (0.9,), "90.04 %"),
+     (0.2996, (0.1, 0.3), "29.96 %"), (0.298, (0.1, 0.3), "29.8 %"), (0.25, (0.1, 0.3), "25 %"),
+     (0.0496, (0.05,), "4.96 %"), (0.9, (), "90 %"), (math.nan, (0.9,), ABSENT)],
+)  # fmt: skip
+def test_a_share_stays_on_its_side_of_a_limit(
+    value: float, limits: tuple[float, ...], shown: str
+) -> None:
+    assert percent(value, *limits) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0797, "0.0797"), (0.08, "0.080"), (0.0803, "0.0803"), (0.078, "0.078"), (0.15, "0.150")],
+)
+def test_a_number_stays_on_its_side_of_a_limit(value: float, shown: str) -> None:
+    assert judged(value, 3, 0.08, 0.15) == shown
+    assert judged(math.nan, 3, 0.08) == judged(None, 3, 0.08) == ABSENT
