@@ -68,7 +68,7 @@ def intervals_words(record: RunRecord) -> str | None:
         "trials": "by the trial runs, which do not decide it exactly",
     }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
     free = "" if mixture.free_weights is None else " without caps"
-    if mixture.hdi is not None and record.by_matching:
+    if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
         found.append(
             f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} "
             f"probably lies {best}."

@@ -104,7 +104,8 @@ def test_losses_and_costs(record: RunRecord) -> None:
 def test_each_interval_of_a_weight_is_explained() -> None:
     plain_mixture = dataclasses.replace(mixture_with_intervals(), hdi=None)
     assert intervals_words(record_of(plain_mixture)) is None, "there is none"
-    alone = intervals_words(record_of()) or ""
+    assert intervals_words(record_of()) is None, "the interval of another method"
+    alone = intervals_words(record_of(config={"run": {"evidence": "matching"}})) or ""
     assert alone.startswith("The 94 % interval is where the best weight probably lies ")
     assert WITHIN not in alone
     uncovered = record_of(plain_mixture, metrics=metrics_of(outlook=outlook_of(decided="trials")))
