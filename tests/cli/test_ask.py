@@ -36,7 +36,7 @@ def test_an_answer_is_printed_and_written(
         assert told in shown
     assert "\nFound by ask: " in shown
     main(["export", str(out), "--to", "datasets"])  # the documents are counted in the folder
-    assert "mean tokens of a document (a " in capsys.readouterr().err
+    assert "the mean tokens of yours (a " in capsys.readouterr().err
     report_command([str(out)])
     assert capsys.readouterr().out.startswith(shown.rstrip("\n").split("\nIn ")[0])
     report_command([str(measured_run), str(out), "--out", str(tmp_path / "page.html")])
