@@ -129,9 +129,9 @@ def answer_of(
     if found.unexplained >= HARDLY:
         notes.insert(
             0,
-            f"The domains explain hardly anything of the target: {found.unexplained:.0%} of its "
-            "gradient is left. The weights are little more than a guess; text like the target's "
-            "is missing.",
+            "The domains explain hardly anything of the target: "
+            f"{100 * found.unexplained:.0f} % of its gradient is left. The weights are little more "
+            "than a guess; text like the target's is missing.",
         )
         mixture = dataclasses.replace(
             mixture, hdi=None, standard_deviation=None, branches={}, rest=None

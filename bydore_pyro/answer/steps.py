@@ -55,12 +55,16 @@ class TriedSteps:
     def note(self) -> str:
         """Returns in words what the trials found."""
         rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
-        results = ", ".join(
-            f"{'the law' if rho == LAW else f'{rho:g}'} {loss:.3f} ({p:.0%})"
-            for rho, loss, p in rows
-        )
+        results = ", ".join(f"{_tried(rho)} {loss:.3f} ({100 * p:.0f} %)" for rho, loss, p in rows)
         return (
-            f"Trial runs of {self.steps} steps decided. Their losses on the target, in nats per "
-            "token, of the mixture that the law finds or of a step, a share of the match's, and "
-            f"the probability that it is the best: {results}."
+            f"Trial runs of {self.steps} steps decided. Each trained a fresh proxy on one mixture. "
+            "The loss on the target in nats per token, and the probability that the mixture is the "
+            f"best: {results}."
         )
+
+
+def _tried(length: float) -> str:
+    """Returns in words which mixture a trial run trained on."""
+    if length == LAW:
+        return "the law's mixture"
+    return "the match" if length == 1 else f"{length:g} of the step to the match"

@@ -48,7 +48,7 @@ COLUMNS = (
 )
 MOST_NAMED = 20  # files of a kind
 SIDES = {"train": "train", "validation": "held out", "drawn": "drawn"}
-DRAWN = "No name decides the side of a file: the seed draws what is held out."
+DRAWN = "No file's name says what to hold out: the seed draws the held-out text."
 DECIDED = (
     "The name of a file decides its side if a train stands beside it, and so does a list of "
     "domains. Of the other files, as drawn, the seed draws what is held out."
@@ -130,7 +130,8 @@ def prepare_command(arguments: Sequence[str]) -> None:
 def _next_line(store: TokenStore) -> str:
     """Returns a search on a store, as it can be run: on its largest domain that can be judged."""
     if len(store.names) < 2:
-        return "A search needs two domains or more."
+        folder = shlex.quote(str(store.folder))
+        return f"A search needs two domains or more; bydore ask RUN --add {folder} adds this one."
     target = max(store.names, key=lambda name: len(store.validation[name]))
     folder, domain = shlex.quote(str(store.folder)), shlex.quote(target)
     return (

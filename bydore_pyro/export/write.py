@@ -37,6 +37,7 @@ from bydore_pyro.utils import DataError, RunFolderError, expecting, listed, read
 DIGITS = 6  # of the weights
 DIGITS_OF_DOCUMENTS = 9  # a domain of long ones may have a tiny share of them
 FEW = 10  # names in a note
+OF_RUNS = ("mixture.json", "given_mixture.json")  # the mixtures in a run's folder
 PATHS_ALONE = ("megatron", "nemo", "nanotron")  # whose files have no names
 
 
@@ -98,8 +99,10 @@ def _weighted(mixture: Mixture) -> list[str]:
     return [name for name, weight in mixture.as_dict().items() if weight > 0]
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """Returns what a run noted of its text, None where there is no run or it noted nothing."""
+def _manifest(source: Path) -> dict[str, Any] | None:
+    """Returns what a run noted of its text, by its folder or one of its mixtures; None where there
+    is no run or it noted nothing."""
+    folder = source.parent if source.name in OF_RUNS else source
     path = folder / "manifest.json"
     if not path.is_file():
         return None

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
-from bydore_pyro.report.words import Level, Verdict, count, number, percent, percents
+from bydore_pyro.report.words import Level, Verdict, count, number, percent
 from bydore_pyro.utils import Table, listed, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SURE, UNSURE = 0.9, 0.5  # probabilities
+SURE, UNSURE, AGAINST = 0.9, 0.5, 0.1  # probabilities
 SAME = 5e-4  # nats per token, below which a difference is shown as 0.000
 FEW_NAMES = 5
 NONE: Mapping[str, float] = MappingProxyType({})
@@ -77,8 +77,8 @@ def losses_words(outlook: Outlook) -> str | None:
     if ANSWER not in outlook.expected:
         return None
     words = (
-        f"Expected of runs of the proxy as long as those that were read, {count(outlook.tokens)} "
-        "tokens at a constant rate"
+        f"These losses are expected of runs of the proxy over {count(outlook.tokens)} tokens at a "
+        "constant learning rate, as long as those that were measured"
     )
     if _asks_for_longer(outlook):
         words += (
@@ -120,14 +120,12 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
         apart = differences[text]
-        sure = max(apart.better, 1 - apart.better)
-        better = apart.better >= UNSURE
-        answer = "Open" if sure < SURE else "Yes" if better else "No"
-        probability, needed = percents(sure, SURE)
+        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= AGAINST else "Open"
         figures = (
-            f"Expected difference {apart.loss:+.3f} nats per token on {text}, with probability "
-            f"{probability} {'below' if better else 'above'} 0 (from {needed} on it is decided); "
-            f"two runs may show {apart.low:+.3f} to {apart.high:+.3f}. {guess}"
+            f"Expected difference {apart.loss:+.3f} nats per token on {text}. The loss is lower "
+            f"with probability {percent(apart.better, SURE, AGAINST)} (decided from "
+            f"{percent(SURE)} or up to {percent(AGAINST)}). Two single runs may differ by "
+            f"{apart.low:+.3f} to {apart.high:+.3f}. {guess}"
         ).rstrip()
         level: Level = "careful" if unsure else LEVELS[answer]
         if max(abs(one.loss) for one in differences.values()) < SAME:
@@ -144,15 +142,14 @@ def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
     held, asked = outlook.none_worse or 0.0, outlook.probability
     asked = SURE if asked is None else asked
     level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
-    probability, needed = percents(held, asked)
     figures = (
-        f"None is worse by more than {number(outlook.tolerance)} nats in {probability} of the "
-        f"draws; {needed} was asked for."
+        f"None is worse by more than {number(outlook.tolerance)} nats in {percent(held, asked)} of "
+        f"the draws; {percent(asked)} was asked for."
     )
     return Verdict(
         "careful" if unsure and level == "good" else level,
         "Is no target worse than under the baseline?",
-        f"With probability {probability}",
+        f"With probability {percent(held, asked)}",
         figures,
     )
 
@@ -188,8 +185,8 @@ def bounds_table(outlook: Outlook) -> Table:
     return Table(
         header=("bound", "costs in all", "0.01 more of it"),
         rows=rows,
-        caption=f"What bounds cost, in expected nats per token: with the bound, less without it"
-        f"{whose}",
+        caption="What each bound costs: the expected loss with it, minus that without it, in nats "
+        f"per token{whose}",
     )
 
 

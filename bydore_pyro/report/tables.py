@@ -58,20 +58,27 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
 
 
 def intervals_words(record: RunRecord) -> str | None:
-    """Returns in words what the two intervals of a weight are of; None where it has not two."""
-    mixture = record.mixture
-    if mixture is None or mixture.hdi is None or not record.metrics.outlook.freedom:
+    """Returns in words what each interval of a weight is of; None where it has none, or other ones
+    than a search by matching finds."""
+    mixture, found = record.mixture, []
+    if mixture is None:
         return None
     best = {
         "law": "under the law of losses, which is not known exactly",
         "trials": "by the trial runs, which do not decide it exactly",
     }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
     free = "" if mixture.free_weights is None else " without caps"
-    return (
-        f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} probably "
-        f'lies {best}. "{WITHIN}" is how far this weight may move from the answer, the others in '
-        "proportion, until the expected loss is 0.01 nats per token higher."
-    )
+    if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
+        found.append(
+            f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} "
+            f"probably lies {best}."
+        )
+    if record.metrics.outlook.freedom:
+        found.append(
+            f'"{WITHIN}" is how far this weight may move from the answer, the others in '
+            "proportion, until the expected loss is 0.01 nats per token higher."
+        )
+    return " ".join(found) or None
 
 
 def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:

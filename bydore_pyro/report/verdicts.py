@@ -11,7 +11,7 @@ from bydore_pyro.answer import COVERED, HARDLY
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import Level, Verdict, count, number, percent
+from bydore_pyro.report.words import Level, Verdict, count, judged, number, percent
 from bydore_pyro.utils import listed
 
 FEW = 20  # names in a sentence
@@ -120,7 +120,8 @@ def _settled(record: RunRecord) -> Verdict | None:
     return limits.judge(
         moved,
         f"The result averages steps {steps[start]} to {steps[end - 1]}. The mean weights before "
-        f"and after step {steps[middle]} are {number(moved)} apart in total variation. Below "
+        f"and after step {steps[middle]} are {judged(moved, 3, limits.good, limits.bad)} apart in "
+        f"total variation. Below "
         f"{limits.good:g} counts as settled, {limits.bad:g} or more as moving.",
     )
 
@@ -162,9 +163,11 @@ def _trusted(
     record: RunRecord, limits: Limits, value: float, figures: str
 ) -> tuple[str, Level | None]:
     """Returns the text on a figure that rests on intervals, and its level: not "good" if the
-    intervals are not to be trusted, or the domains hardly cover what they are of."""
+    proxy has not learned, the intervals are not to be trusted, or the domains hardly cover what
+    they are of."""
     if limits.level(value) == "good":
         for found, doubt in (
+            (_learned(record), "a proxy that has not learned"),
             (_fits(record), "intervals that are not to be trusted"),
             (_covered(record), "a target that the domains hardly cover"),
         ):
@@ -202,8 +205,9 @@ def _fits(record: RunRecord) -> Verdict | None:
     else:
         meaning = "The draws were corrected by the model: they are the posterior's."
     figures = (
-        f"The guide was compared with its model: PSIS k-hat {number(fit.khat, '.2f')} (good is "
-        f"below {limits.good:g}), {number(fit.effective_draws, '.0f')} effective of "
+        f"The guide was compared with its model: PSIS k-hat "
+        f"{judged(fit.khat, 2, limits.good, limits.bad)} (good is below {limits.good:g}), "
+        f"{number(fit.effective_draws, '.0f')} effective of "
         f"{number(fit.draws, '.0f')} draws. {meaning}"
     )
     return limits.judge(fit.khat, figures, level=level, answer=answer)
@@ -213,8 +217,8 @@ def _covered(record: RunRecord) -> Verdict | None:
     limits, unexplained = LIMITS["unexplained"], record.metrics.matching.unexplained
     if unexplained is None:
         return None
-    figures = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
-    figures += "unexplained."
+    share = percent(unexplained, limits.good, limits.bad)
+    figures = f"Their best mixture leaves {share} of what the target asks for unexplained."
     level: Level | None = None
     if (bad := record.uncovered) and len(targets := record.metrics.targets) > 1:
         each = [f"{percent(share)} of {name}" for name, share in bad.items()]
@@ -238,8 +242,8 @@ def _rounds(record: RunRecord) -> Verdict | None:
     answer = ""
     figures = (
         f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
-        f"rounds by {number(apart)} in total variation. Below {limits.good:g} counts as settled, "
-        f"{limits.bad:g} or more does not."
+        f"rounds by {judged(apart, 3, limits.good, limits.bad)} in total variation. Below "
+        f"{limits.good:g} counts as settled, {limits.bad:g} or more does not."
     )
     if len(rounds) == 1:
         figures, level = "There was only one round: nothing to compare.", "unknown"
@@ -289,7 +293,8 @@ def _agrees(record: RunRecord) -> Verdict | None:
     figures, level = _trusted(record, limits, held, figures)
     return limits.judge(
         held,
-        f"An interval holds what another seed found in {percent(held)} of the cases. "
+        f"An interval holds what another seed found in "
+        f"{percent(held, limits.good, limits.bad)} of the cases. "
         f"{percent(limits.good)} or more is good, below {percent(limits.bad)} is bad. The largest "
         f"standard deviation of a weight over the seeds is {number(frame['sd_over_seeds'].max())}. "
         f"{figures}",

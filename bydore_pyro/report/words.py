@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bydore_pyro.utils import distinct
-
 ABSENT = "\N{EN DASH}"
+MOST_DECIMALS = 8
 Level = Literal["good", "careful", "bad", "unknown"]
 
 
@@ -34,21 +33,32 @@ def number(value: float | None, form: str = ".3f") -> str:
     return ABSENT if value is None or math.isnan(value) else f"{value:{form}}"
 
 
-def percent(value: float | None) -> str:
-    """Returns a share as a percentage, with a decimal below ten; a dash where there is none."""
+def percent(value: float | None, *limits: float) -> str:
+    """Returns a share as a percentage, with a decimal below ten; a dash where there is none.
+
+    It has more decimals where it would else seem to be on the other side of one of the limits.
+    """
     if value is None or not math.isfinite(value):
         return ABSENT
-    return f"{100 * value:.{0 if abs(value) >= 0.0995 or value == 0 else 1}f} %"
+    decimals = 0 if abs(value) >= 0.0995 or value == 0 else 1
+    return f"{100 * value:.{_decimals(value, 2 + decimals, limits) - 2}f} %"
 
 
-def percents(value: float, limit: float) -> tuple[str, str]:
-    """Returns a share and what it is held against as percentages that look different if they are
-    not the same."""
-    shown = percent(value), percent(limit)
-    if value == limit or shown[0] != shown[1]:
-        return shown
-    of_limit, of_value = distinct(100 * limit, 100 * value, 1, "f")
-    return f"{of_value} %", f"{of_limit} %"
+def judged(value: float | None, decimals: int, *limits: float) -> str:
+    """Returns a number with so many decimals, or more where it would else seem to be on the other
+    side of one of the limits; a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    return f"{value:.{_decimals(value, decimals, limits)}f}"
+
+
+def _decimals(value: float, least: int, limits: tuple[float, ...]) -> int:
+    """Returns the decimals from which on a rounded value compares with the limits as it does."""
+    for decimals in range(least, MOST_DECIMALS):
+        rounded = round(value, decimals)
+        if all((value < one, value > one) == (rounded < one, rounded > one) for one in limits):
+            return decimals
+    return MOST_DECIMALS
 
 
 def count(value: float | None) -> str:

@@ -221,7 +221,9 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
     plan = trial_plan(options, domains, out / "trials")
     known = [] if anew else readings
     answer, _ = answered(options, domains, targets, known, plan, cost, tried)
-    metrics = common_metrics(options, domains, answer, cost, targets, measured_anew=anew)
+    metrics = common_metrics(
+        *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
+    )
     judged = _judged(config, given, question, answer, domains) if given else None
     mixture = None if config.mixture is None else _mixture_of(config.mixture, given[0], domains)
     return Asked(options, domains, question, answer, metrics, judged, mixture)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 from trial_runs import trials_of
 
-from bydore_pyro.answer.steps import NOISE
+from bydore_pyro.answer.steps import LAW, NOISE
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
@@ -24,3 +24,10 @@ def test_lengths_that_lead_to_the_same_mixture_are_one_choice() -> None:
     """Beside one other of the same loss they have a half together, not two thirds."""
     found = trials_of(5.0, 5.0, 5.0, first_weights=(0.5, 0.4, 0.4))
     assert found.probabilities == pytest.approx((0.5, 0.5, 0.0), abs=0.01)
+
+
+def test_the_note_names_each_mixture_its_loss_and_its_probability() -> None:
+    tried = dataclasses.replace(trials_of(5.0, 5.0, 6.0), lengths=(LAW, 1.0, 0.25))
+    note = tried.note()
+    assert "the law's mixture 5.000 (50 %), the match 5.000 (50 %)" in note
+    assert note.endswith("0.25 of the step to the match 6.000 (0 %).")

@@ -41,7 +41,7 @@ def test_of_one_domain_no_search_is_proposed(
     options = ["--vocabulary", "280", "--processes", "0", "--out", str(tmp_path / "out")]
     prepare_command(["--data", str(text), *options])
     told = capsys.readouterr().out
-    assert "A search needs two domains or more." in told
+    assert "A search needs two domains or more; bydore ask RUN --add " in told
     assert "Next:" not in told
 
 
@@ -84,7 +84,7 @@ def test_the_table_says_which_files_are_which_side(
     """And what was left out, by reason; where no name decides, one line says so."""
     out = ["--processes", "0", "--vocabulary", "280", "--out"]
     prepare_command(["--data", str(folder), *out, str(tmp_path / "plain")])
-    assert "No name decides the side of a file" in capsys.readouterr().out
+    assert "No file's name says what to hold out" in capsys.readouterr().out
     for name in ("train", "validation_matched", "test"):
         write_lines(folder / f"law/{name}.jsonl", [row(name, i, code="x = 1") for i in range(9)])
     write_lines(folder / "chat.jsonl", [{"text": "Yes."}, {"text": ""}, {"text": "No."}])
@@ -106,7 +106,7 @@ def test_the_table_says_which_files_are_which_side(
 def test_the_table_of_many_domains_names_those_in_which_names_decide(tmp_path: Path) -> None:
     for number in range(30):
         write_lines(tmp_path / f"{number:02}/a.jsonl", [row(str(number), i) for i in range(2)])
-    assert files_table(make_plan(str(tmp_path))).startswith("No name decides the side of a file")
+    assert files_table(make_plan(str(tmp_path))).startswith("No file's name says")
     for name in ("train", "test"):
         write_lines(tmp_path / f"29/{name}.jsonl", [row(name, i) for i in range(2)])
     lines = files_table(make_plan(str(tmp_path))).splitlines()

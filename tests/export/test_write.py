@@ -110,7 +110,10 @@ def test_a_run_without_counts_is_refused(corpus: TokenStore, tmp_path: Path) -> 
     (tmp_path / "mixture.json").write_text(mixture.to_json())
     index = {**corpus.index}
     (tmp_path / "manifest.json").write_text(json.dumps(index))
-    assert export_from(str(tmp_path), ExportConfig(to="datasets")).shares
+    shares = export_from(str(tmp_path), ExportConfig(to="datasets")).shares
+    for name in ("mixture.json", "given_mixture.json"):  # the run's, and of an answer the user's
+        (tmp_path / name).write_text(mixture.to_json())
+        assert export_from(str(tmp_path / name), ExportConfig(to="datasets")).shares == shares
     del index["units"]
     (tmp_path / "manifest.json").write_text(json.dumps(index))
     with pytest.raises(DataError, match="Expected the number of rows or files that 'birds' has"):

@@ -101,8 +101,16 @@ def test_losses_and_costs(record: RunRecord) -> None:
     assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
 
 
-def test_two_intervals_of_a_weight_are_explained() -> None:
-    assert intervals_words(record_of()) is None, "there is one"
+def test_each_interval_of_a_weight_is_explained() -> None:
+    plain_mixture = dataclasses.replace(mixture_with_intervals(), hdi=None)
+    assert intervals_words(record_of(plain_mixture)) is None, "there is none"
+    assert intervals_words(record_of()) is None, "the interval of another method"
+    alone = intervals_words(record_of(config={"run": {"evidence": "matching"}})) or ""
+    assert alone.startswith("The 94 % interval is where the best weight probably lies ")
+    assert WITHIN not in alone
+    uncovered = record_of(plain_mixture, metrics=metrics_of(outlook=outlook_of(decided="trials")))
+    assert WITHIN in weights_table(uncovered).header
+    assert (intervals_words(uncovered) or "").startswith(f'"{WITHIN}" is how far this weight may')
     for decided, word in (("law", "law of losses"), ("trials", "trial runs"), ("match", "gradien")):
         outlook = outlook_of(decided=decided)
         record = record_of(metrics=metrics_of(outlook=outlook))

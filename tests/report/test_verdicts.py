@@ -90,6 +90,10 @@ def test_what_is_decided() -> None:
     told = verdict(record_of(metrics=uncovered), DECIDED)
     assert told.level == "careful"
     assert told.figures.endswith("It rests on a target that the domains hardly cover.")
+    unlearned = {"guide_fit": sure.metrics.guide_fit, "learning": {"warning": "It has not learned"}}
+    told = verdict(record_of(metrics=unlearned), DECIDED)
+    assert told.level == "careful", "weights that mean nothing decide nothing"
+    assert told.figures.endswith("It rests on a proxy that has not learned.")
     foretold = record_of(metrics={"outlook": outlook_of()})
     assert DECIDED not in [v.question for v in verdicts_of(foretold)], "losses decide"
     open_ = dataclasses.replace(mixture_with_intervals(), hdi=((0.0, 0.9),) * 4)

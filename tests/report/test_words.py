@@ -11,9 +11,9 @@ from bydore_pyro.report.words import (
     Verdict,
     count,
     duration,
+    judged,
     number,
     percent,
-    percents,
 )
 from bydore_pyro.utils.terminal import Table
 
@@ -31,13 +31,6 @@ def test_what_is_no_number_is_a_dash(write: object) -> None:
         assert write(absent) == ABSENT
 
 
-def test_shares_that_are_held_against_each_other_look_different() -> None:
-    assert percents(0.93, 0.9) == ("93 %", "90 %")
-    assert percents(0.9, 0.9) == ("90 %", "90 %")
-    assert percents(0.8996, 0.9) == ("89.96 %", "90.00 %")
-    assert percents(0.996, 1.0) == ("99.6 %", "100.0 %")
-
-
 def test_numbers() -> None:
     assert (number(0.12345), number(1.284e11, ".2e")) == ("0.123", "1.28e+11")
     assert [percent(v) for v in (0, 0.004, 0.0994, 0.0996, 0.94, 1.0)] == [
@@ -49,3 +42,24 @@ def test_numbers() -> None:
     assert [duration(v) for v in (0.04, 9.96, 119, 600, 7200)] == [
         "0.0 s", "10 s", "119 s", "10.0 min", "2.0 h",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "shown"),
+    [(0.897, (0.9,), "89.7 %"), (0.9, (0.9,), "90 %"), (0.9004, (0.9,), "90.04 %"),
+     (0.2996, (0.1, 0.3), "29.96 %"), (0.298, (0.1, 0.3), "29.8 %"), (0.25, (0.1, 0.3), "25 %"),
+     (0.0496, (0.05,), "4.96 %"), (0.9, (), "90 %"), (math.nan, (0.9,), ABSENT)],
+)  # fmt: skip
+def test_a_share_stays_on_its_side_of_a_limit(
+    value: float, limits: tuple[float, ...], shown: str
+) -> None:
+    assert percent(value, *limits) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0797, "0.0797"), (0.08, "0.080"), (0.0803, "0.0803"), (0.078, "0.078"), (0.15, "0.150")],
+)
+def test_a_number_stays_on_its_side_of_a_limit(value: float, shown: str) -> None:
+    assert judged(value, 3, 0.08, 0.15) == shown
+    assert judged(math.nan, 3, 0.08) == judged(None, 3, 0.08) == ABSENT

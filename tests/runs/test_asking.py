@@ -50,6 +50,10 @@ def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: P
     assert found.metrics.mixture_sha256 == found.answer.mixture.sha256
     searched = Mixture.from_json(measured_run / "mixture.json")
     assert found.answer.mixture.weights == pytest.approx(searched.weights, abs=0.01)
+    record = json.loads((measured_run / "metrics.json").read_text())
+    assert found.metrics.learning.validation_loss == record["learning"]["validation_loss"], (
+        "a proxy that has not learned is no better for another question"
+    )
 
 
 def test_it_answers_as_a_search_for_the_same_would(
