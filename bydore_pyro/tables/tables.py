@@ -302,7 +302,7 @@ def _check_alike(frame: pandas.DataFrame, path: Path) -> None:
             own = cells.is_unique and len(cells) > FEW  # a name of each run, no model's
             close = own or cells.nunique() < 2
         if not close:
-            values = cells[~numbers.astype(object).fillna(cells).duplicated()]
+            values = cells[~numbers.astype(object).where(numbers.notna(), cells).duplicated()]
             raise DataError(
                 f"Expected runs with one '{name}' in {path}, found {listed(sorted(values), 3)}: "
                 f"losses of different ones do not compare (if '{name}' is a domain, {DECLARE})"
