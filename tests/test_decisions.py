@@ -92,7 +92,7 @@ def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
         cells = [[[one[q][of] for q in questions] for one in seeds] for of in decisions.MIXTURES]
         means = " | ".join(f"{np.mean(of):.3f}" for of in cells)
         assert f"| {row} | {means} |" in page
-    for seeds, text in ((environment, "uniform weights held {} of {} gains"),
-                        (web, "on real text {} of {};")):  # fmt: skip
+    for seeds, text in ((environment, "uniform weights contained {} of {} gains"),
+                        (web, "{} of {} on real text")):  # fmt: skip
         found = held(decisions, seeds)
         assert text.format(sum(found), len(found)) in page
