@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from bydore_pyro import __version__
 from bydore_pyro.utils import asks_for_help, fail, one_line_errors, require_utf8
 
 # What each command does: its docstring's first sentence, which would take seconds to import.
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, about in COMMANDS.items():
             print(f"  {name:<12}{about}")
         print("\nbydore COMMAND --help explains a command and its most important options.")
+        return
+    if given == ["--version"]:
+        print(f"bydore {__version__}")
         return
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from importlib import import_module
+from importlib.metadata import version
 from typing import get_type_hints
 
 import pytest
@@ -70,3 +71,8 @@ def test_every_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> 
         assert re.search(rf"^  {name} +{about}$", shown, re.M)
         first, _, _ = " ".join((command(name).__doc__ or "").split()).partition(". ")
         assert about == first.rstrip("."), "as its own help begins"
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert capsys.readouterr().out == f"bydore {version('bydore-pyro')}\n"
