@@ -17,7 +17,7 @@ from bydore_pyro.tables import Kind, fit_regression
 from bydore_pyro.utils import one_thread, provenance
 
 NOISE = 0.02  # of a run's loss, nats per token
-FRESH = 500  # mixtures whose losses are foretold
+FRESH = 500  # mixtures whose losses are predicted
 
 
 def planted(
@@ -56,7 +56,7 @@ def main() -> None:
             done = time.process_time()
         error = np.sqrt(np.square(told - true).mean())
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-        print(f"{kind}: fitted in {fitted - begin:.1f} s, {FRESH} mixtures foretold in "
+        print(f"{kind}: fitted in {fitted - begin:.1f} s, {FRESH} mixtures predicted in "
               f"{done - fitted:.1f} s; rmse {error:.4f} of {true.std(0).mean():.4f}; "
               f"at most {peak:.2f} GB so far", flush=True)  # fmt: skip
     print(provenance())

@@ -204,7 +204,7 @@ def tell_truth(
     for name, weights in mixtures.items():
         true = plant.on_target(torch.stack([weights, uniform]))
         told = forecast.difference(weights, uniform)["target"]
-        print(f"  {name}, less uniform: {true[0] - true[1]:+.3f}, foretold {told.loss:+.3f} "
+        print(f"  {name}, less uniform: {true[0] - true[1]:+.3f}, predicted {told.loss:+.3f} "
               f"({told.low:+.3f} to {told.high:+.3f})")  # fmt: skip
     concentration = torch.full_like(plant.shares, 10 / len(plant.shares))
     fresh = torch._sample_dirichlet(concentration.expand(FRESH, -1), generator=plant.random)

@@ -140,12 +140,12 @@ def findings(
         names: The labels that are domains alone; the others are mixtures.
     """
     small = int(np.searchsorted(tokens, tokens[-1] / TENTH * 1.001))  # measurements up to a tenth
-    foretold, errors, rises = {}, {}, {}
+    predicted, errors, rises = {}, {}, {}
     for label, values in curves.items():
         losses = np.array(values)
         law = fit_power_law(tokens[:small], losses[:small])
         told = None if law is None else power_law(tokens, *law).tolist()
-        foretold[label], errors[label] = told, None if told is None else told[-1] - values[-1]
+        predicted[label], errors[label] = told, None if told is None else told[-1] - values[-1]
         rises[label] = float(losses[-1] - losses.min())
     groups = {"domains alone": list(names), "mixtures": [c for c in curves if c not in names]}
     ranks = {}
@@ -160,7 +160,7 @@ def findings(
             }
     return {
         "small_scale_measurements": small,
-        "foretold_by_the_laws": foretold,
+        "foretold_by_the_laws": predicted,
         "extrapolation_error": errors,
         "rise_from_the_least": rises,
         "ranks": ranks,

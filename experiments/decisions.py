@@ -1,4 +1,4 @@
-"""Are the mixtures that the law of losses finds better than the match's, and as it foretells?
+"""Are the mixtures that the law of losses finds better than the match's, and as it predicts?
 
 One search a seed measures the domains; `bydore ask` answers all questions from it. Fresh models on
 the answers, on the match's whole step and on uniform weights, and at the search's length on natural
@@ -115,7 +115,7 @@ class DecisionsOptions(Options):
 
 
 def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
-    """Returns what a finished search answers: weights, the match's, the loss that it foretells."""
+    """Returns what a finished search answers: weights, the match's, the loss that it predicts."""
     config = AskConfig(
         validation=list(asked.validation),
         drop=list(asked.drop),
@@ -127,14 +127,14 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     found = ask(path, config, asked.goal, path / f"trials-{name}").answer
     matching, posterior = found.evidence
     match = candidate(matching, posterior, 1.0).tolist()
-    foretold = {} if found.outlook is None else plain(found.outlook).get("differences", {})
+    predicted = {} if found.outlook is None else plain(found.outlook).get("differences", {})
     return {
         "law": found.mixture.as_dict(),
         "match": dict(zip(found.names, match, strict=True)),
         "unexplained": matching.unexplained,
         "differences": {
             of: {text: one for text, one in texts.items() if not text.startswith("domain ")}
-            for of, texts in foretold.items()
+            for of, texts in predicted.items()
         },
     }
 
@@ -241,7 +241,7 @@ def by_target(losses: Mapping[str, Mapping[str, float]], name: str) -> dict[str,
 
 def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """Returns the questions as Markdown: means over the seeds, differences with standard errors."""
-    header = ["times", "question", "law", "less the match", "less uniform", "foretold",
+    header = ["times", "question", "law", "less the match", "less uniform", "predicted",
               "worst target less natural"]  # fmt: skip
     rows = []
     for times in next(iter(results.values())):
@@ -249,16 +249,16 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
             seeds = [found[times][name] for found in results.values()]
             law = np.array([one["law"] for one in seeds])
             told = [told_of(one["answer"]["differences"], name) for one in seeds]
-            foretold = [one["loss"] for one in told if one is not None]
+            predicted = [one["loss"] for one in told if one is not None]
             worst = [max(one["by_target"].values()) for one in seeds if one["by_target"]]
             apart = [with_error(law - [one[of] for one in seeds]) for of in ("match", "uniform")]
-            ends = [f"{np.mean(foretold):+.3f}", " ".join(f"{one:+.3f}" for one in worst)]
+            ends = [f"{np.mean(predicted):+.3f}", " ".join(f"{one:+.3f}" for one in worst)]
             rows.append([times, name, f"{law.mean():.3f}", *apart, *ends])
     return markdown(header, rows)
 
 
 def told_of(differences: Mapping[str, Any], name: str) -> Mapping[str, float] | None:
-    """Returns the difference from uniform that an answer foretold; None where it did not."""
+    """Returns the difference from uniform that an answer predicted; None where it did not."""
     found = list(differences.get("uniform", {}).values())
     several = len(QUESTIONS[name].validation) > 1 or QUESTIONS[name].validation == ("all",)
     return found[-1 if several else 0] if found else None

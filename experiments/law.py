@@ -1,4 +1,4 @@
-"""The law of losses on finished runs: how well it foretells the runs that it was not fitted to."""
+"""The law of losses on finished runs: how well it predicts the runs that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bydore_pyro.tables import fit_regression, interval_of_run
 from bydore_pyro.utils import Checked, DataError, option
 
 ABOUT = """Fit the law of losses to few of the finished runs in a folder, the first run among them,
-which is also read on its way, and foretell the losses of all others. Reported are ranks, errors and
+which is also read on its way, and predict the losses of all others. Reported are ranks, errors and
 how many losses lie in their 94 % intervals, beside a Gaussian process on the weights and the law of
 a target's own share alone. --runs holds NAME-runs.csv (run, steps, weight/DOMAIN, loss/DOMAIN) and
 NAME-cross.csv (row: held-out text of a domain; column: a domain; cross products of gradients)."""
@@ -130,7 +130,7 @@ def by_process(runs: FinishedRuns, used: Sequence[int], new: np.ndarray) -> Pred
 
 
 def scores_of(predicted: Predicted, measured: np.ndarray, sparse: np.ndarray) -> dict[str, float]:
-    """Returns how well losses ``(M, T)`` were foretold; those of sparse mixtures ``(M,)`` apart."""
+    """Returns how well losses ``(M, T)`` were predicted; of sparse mixtures ``(M,)`` apart."""
     mean, low, high = predicted
     held = 100.0 * ((low < measured) & (measured < high))
     of_mean, best = measured.mean(1), int(mean.mean(1).argmin())
@@ -226,7 +226,7 @@ def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, f
 
 
 def law(options: LawOptions) -> None:
-    """Fits, foretells, and writes the results."""
+    """Fits, predicts, and writes the results."""
     run, cost = options.run, Cost()
     corpora = read_folder(Path(run.runs))
     most = min(int(runs.whole.sum()) for runs in corpora.values()) - 3

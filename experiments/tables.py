@@ -1,4 +1,4 @@
-"""Regressions on tables of others' finished runs: how well each foretells the other runs."""
+"""Regressions on tables of others' finished runs: how well each predicts the other runs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from bydore_pyro.tables import (
 )
 from bydore_pyro.utils import Checked, DataError, option
 
-ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and foretell
+ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and predict
 the others. Reported are rank correlations a target and of the targets' mean, errors, the regret of
 the first choice, and how many losses lie in their 94 % intervals. Each folder of --runs holds one
-table; RegMix's test runs, where a folder has them, are foretold instead of the rest. Where it has
+table; RegMix's test runs, where a folder has them, are predicted instead of the rest. Where it has
 runs to fit of another model alone, 32 of these also tell the law what domains are worth. At last
 all runs are fitted once; nine tenths, where none are apart."""
 
@@ -67,7 +67,7 @@ class TablesOptions:
 
 
 class Runs(NamedTuple):
-    """Runs to fit on, the targets' own domains (-1 for none), runs to foretell, if apart, and runs
+    """Runs to fit on, the targets' own domains (-1 for none), runs to predict, if apart, and runs
     of a smaller model."""
 
     weights: np.ndarray
@@ -115,13 +115,13 @@ def grouped(table: RunsTable, name: str, groups: Path | None) -> np.ndarray:
 
 
 def chosen(runs: Runs, count: int, draw: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the places of fitted runs and, where none are apart, of those that are foretold."""
+    """Returns the places of fitted runs and, where none are apart, of those that are predicted."""
     order = np.random.default_rng([seed, draw, count]).permutation(len(runs.weights))
     return order[:count], order[count:][:MOST_TESTED]
 
 
 def scores_of(model: Regression, weights: np.ndarray, measured: np.ndarray) -> dict[str, float]:
-    """Returns how well a regression foretells losses ``(S, T)``; errors in units of a target's
+    """Returns how well a regression predicts losses ``(S, T)``; errors in units of a target's
     standard deviation."""
     predicted = np.stack([one.predict(weights) for one in model.models], 1)
     of_mean, true = predicted.mean(1), measured.mean(1)
@@ -205,7 +205,7 @@ def pieces_of(runs: Runs, run: TablesConfig) -> list[tuple[int, int]]:
 
 
 def tables(options: TablesOptions, resume: Path | None) -> None:
-    """Fits, foretells, and writes the results."""
+    """Fits, predicts, and writes the results."""
     run, cost = options.run, Cost()
     known = read_tables(run.runs, None if run.groups is None else Path(run.groups))
     folder = table_run("tables", run, resume)

@@ -30,7 +30,7 @@ def planted(
 
 
 def planted_losses(tokens: Tensor, cross: Tensor) -> Tensor:
-    """Returns the losses that the law foretells, without a run's noise."""
+    """Returns the losses that the law predicts, without a run's noise."""
     domains = tokens.shape[1]
     worth = torch.where(torch.eye(domains) > 0, 1.0, 0.4 * cross)
     return 4 + 0.4 * ((domains * tokens @ worth.T) ** -0.2 - 1) / 0.2

@@ -65,7 +65,7 @@ def questions_of(name: str) -> list[dict[str, Any]]:
 
 
 def held(decisions: Any, seeds: list[dict[str, Any]]) -> list[bool]:
-    """Whether the loss less that of uniform weights lies in the interval foretold; a mixture that
+    """Whether the loss less that of uniform weights lies in the interval predicted; a mixture that
     answers two questions about the same targets counts once."""
     found = {}
     for seed, asked in enumerate(seeds):
@@ -77,7 +77,7 @@ def held(decisions: Any, seeds: list[dict[str, Any]]) -> list[bool]:
 
 
 def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
-    """The means over the seeds of its table, and how often what was foretold held."""
+    """The means over the seeds of its table, and how often what was predicted held."""
     environment, web = questions_of("environment"), questions_of("web")
     environment = [{n: q for n, q in one.items() if "withheld" not in n} for one in environment]
     sets = [f"set {n}" for n in range(1, 9)]

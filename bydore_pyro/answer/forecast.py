@@ -35,7 +35,7 @@ TOGETHER = 0.15
 # Nats per token: of the level of a target of which nothing is explained, at a mixture that has no
 # text in common with those of the runs. On five answers for withheld targets
 # (`experiments/decisions.py`) a forecast's error was 0.19 in the root mean square; with this, and
-# the law's own part, it foretells 0.18.
+# the law's own part, it predicts 0.18.
 SCATTER = 0.3
 
 

@@ -94,8 +94,8 @@ def test_what_is_decided() -> None:
     told = verdict(record_of(metrics=unlearned), DECIDED)
     assert told.level == "careful", "weights that mean nothing decide nothing"
     assert told.figures.endswith("It rests on a proxy that has not learned.")
-    foretold = record_of(metrics={"outlook": outlook_of()})
-    assert DECIDED not in [v.question for v in verdicts_of(foretold)], "losses decide"
+    predicted = record_of(metrics={"outlook": outlook_of()})
+    assert DECIDED not in [v.question for v in verdicts_of(predicted)], "losses decide"
     open_ = dataclasses.replace(mixture_with_intervals(), hdi=((0.0, 0.9),) * 4)
     assert verdict(record_of(open_), DECIDED).level == "bad"
     bare = record_of(Mixture(names=NAMES, weights=(0.25,) * 4))
