@@ -120,8 +120,8 @@ class Build:
         found = self._database.execute("SELECT content FROM record").fetchone()
         if found:
             record = json.loads(found[0])
-            self.source, self.row, self.nameless, self.counts, last, sizes, *lengths = record
-            self.sizes, self.lengths = Sizes(sizes), Lengths(*lengths)
+            self.source, self.row, self.nameless, self.counts, last, sizes, lengths = record
+            self.sizes, self.lengths = Sizes(sizes), Lengths(lengths)
             self._last = {(name, split): (source, row) for name, split, source, row in last}
         for split in SPLITS:
             (self.folder / split).mkdir(exist_ok=True)

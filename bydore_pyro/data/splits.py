@@ -33,8 +33,6 @@ NUMBERS = re.compile(r"\d+|(?<![a-z])of(?![a-z])", re.IGNORECASE)  # of parts of
 # Endings of files that are cut into splits, beside those of rows: a `train.py` is a program.
 PLAIN = {"", ".txt", ".text", ".raw", ".tok", ".tokens", ".bpe", ".src", ".tgt", ".trg"}
 PLAIN |= {".en", ".de", ".fr", ".es", ".it", ".pt", ".ru", ".zh", ".ja", ".ko", ".ar", ".hi"}
-
-
 #: What is said of files that are called so.
 CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
 
