@@ -69,6 +69,7 @@ SETTINGS = {
 }  # fmt: skip
 ROUNDED = 0.005  # how far rounded weights may sum from 1
 MOST_ROUNDED = 1.05  # what shares rounded without care may sum to
+COUNTED = 1000  # a last number from which on it may be the sum of others: no ratio, no percentage
 SHOWN = 4  # names in a message
 
 
@@ -356,13 +357,17 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     """Refuses numbers that do not sum to 1 where not all may be of domains, or none a share.
 
     A name of a setting or a sum is none of a domain, and neither is one of 1 or more beside others
-    that sum to 1. Numbers of at most 1 that sum to more are fractions of sources.
+    that sum to 1, or the last where it is the sum of all others. Numbers of at most 1 that sum to
+    more are fractions of sources.
     """
-    values = numbers.values()
+    values = [*numbers.values()]
     others = {name: value for name, value in numbers.items() if value < 1}
     odd = [name for name in numbers if _is_setting(name)]
     if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
         odd = [name for name in numbers if name not in others]
+    is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
+    if not odd and is_sum and values[-1] >= COUNTED:
+        odd = [*numbers][-1:]
     if odd:
         shown = listed([f"{name!r:.60} ({numbers[name]:g})" for name in odd], SHOWN)
         raise ValueError(

@@ -319,6 +319,7 @@ def test_prefixes_go_only_where_all_have_them(
         ("law: 0.3\nweb: 0.7\ntemperature: 0.5\nmax_epochs: 4", "'temperature' (0.5), 'max_epoch"),
         ("law: 0.3\nweb: 0.7\nmade_up: 17", "among them 'made_up' (17), which looks"),
         ("made_up: 17\nlaw: 0.333\nweb: 0.667", "among them 'made_up' (17), which looks"),
+        ("law: 1e6\nweb: 2e6\neverything: 3e6", "among them 'everything' (3e+06), which looks"),
         ("Domain,Weight\nlaw,0.3\nweb,0.7\nTotal,1.0", "among them 'Total' (1), which looks"),
         ('[{"domain": "law", "weight": 0.5}, {"domain": "sum", "weight": 5}]', "'sum' (5), which"),
         ("law: 1.0\nweb: 0.25", "at most 1 that sum to 1.25: fractions of sources are no shares"),
