@@ -7,7 +7,7 @@ import math
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,14 @@ def replaced(content: Any) -> Iterator[Any]:
             else:
                 inside[way[-1]] = new
             yield copied
+
+
+def require_one_line(refused: Iterable[str], path: Path) -> None:
+    """Checks that each error is a line of ours that names the file."""
+    for line in refused:
+        assert line.startswith("Expected ")
+        assert str(path) in line
+        assert "\n" not in line
 
 
 #: What can happen to a file.

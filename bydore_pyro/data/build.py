@@ -36,7 +36,7 @@ from bydore_pyro.data.documents import (
     documents_of,
     split_of_file,
 )
-from bydore_pyro.data.index import SPLITS
+from bydore_pyro.data.index import NOT_HASHED, SPLITS
 from bydore_pyro.data.lengths import Lengths
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
@@ -74,8 +74,8 @@ class Build:
         cap: As for `documents_of`.
 
     Attributes:
-        counts: By domain, as the index of the store holds them; too short and empty documents, and
-            notes on how files were read, among them.
+        counts: By domain, as the index of the store holds them.
+        beside: What the index holds beside them (`NOT_HASHED`), by its key and domain.
         sizes: Of the domains in all, as far as their files were read.
         lengths: Of the rows and files that were read.
         nameless: How many rows were skipped before their domain was known.
@@ -93,6 +93,7 @@ class Build:
         self.vocabulary = vocabulary_of(load_encoder(folder / "tokenizer")[0])
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
         self.counts: dict[str, dict[str, Any]] = {}
+        self.beside: dict[str, dict[str, Any]] = {key: {} for key in NOT_HASHED}
         self.sizes, self.lengths = Sizes(), Lengths()
         self.source = self.row = self.nameless = 0
         # Bytes read, ahead of what is written; with no domain, all of a side.
@@ -120,8 +121,8 @@ class Build:
         found = self._database.execute("SELECT content FROM record").fetchone()
         if found:
             record = json.loads(found[0])
-            self.source, self.row, self.nameless, self.counts, last, sizes, *lengths = record
-            self.sizes, self.lengths = Sizes(sizes), Lengths(*lengths)
+            self.source, self.row, self.nameless, self.counts, self.beside, last, *more = record
+            self.sizes, self.lengths = Sizes(more[0]), Lengths(more[1])
             self._last = {(name, split): (source, row) for name, split, source, row in last}
         for split in SPLITS:
             (self.folder / split).mkdir(exist_ok=True)
@@ -235,11 +236,16 @@ class Build:
             self.nameless += 1
             return
         counts = self.counts.setdefault(name, nothing_counted())
-        if document.note and document.note not in (notes := counts.setdefault("notes", [])):
-            notes.append(document.note)
+        if note := document.note:
+            notes = self.beside["notes"].setdefault(name, [])
+            if note not in notes:
+                notes.append(note)
         if text is None:
             reason = document.left_out or "skipped"
-            counts[reason] = counts.get(reason, 0) + 1
+            if reason == "skipped":
+                counts[reason] += 1
+            else:
+                self.beside[reason][name] = self.beside[reason].get(name, 0) + 1
             return
         content = text.encode()
         before = self._seen(hashlib.sha256(content).digest()[:HASH], document.split)
@@ -308,7 +314,7 @@ class Build:
             with self._touched.pop().open("rb") as file:
                 os.fsync(file.fileno())
         last = [[*place, *witness] for place, witness in self._last.items()]
-        record = [source, row, self.nameless, self.counts, last]
+        record = [source, row, self.nameless, self.counts, self.beside, last]
         record += [self.sizes.state(), self.lengths.state()]
         self._database.execute("DELETE FROM record")
         self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))

@@ -16,7 +16,7 @@ FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 COUNTS = ("tokens", "independent_documents")  # of a domain's side, that arrays have as lengths
-# What is counted and noted by domain beside its entry, as it does not change a store's tokens:
+# What is counted and noted by domain beside its entry, as stores of the same tokens have one hash:
 # documents left out, and how files were read.
 NOT_HASHED = ("too_short", "empty", "notes")
 DTYPES = ("<u2", "<u4", "<u8")

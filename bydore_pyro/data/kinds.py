@@ -29,18 +29,8 @@ BEGINNINGS = {
 }  # fmt: skip
 # A row, alone or the first of an array: a JSON object with a key.
 OBJECT = re.compile(rb'\s*(\[\s*)?\{\s*("(?:[^"\\\n]|\\.)*"\s*:|\}\s*[,\]\n])')
-UNCLEAR = (
-    "",
-    ".bak",
-    ".old",
-    ".orig",
-    ".tmp",
-    ".part",
-    ".data",
-    ".dat",
-    ".dump",
-    ".out",
-)  # endings
+# Endings that say nothing of what a file holds.
+UNCLEAR = ("", ".bak", ".old", ".orig", ".tmp", ".part", ".data", ".dat", ".dump", ".out")
 # What programs leave beside rows, with or without an ending; and what people write there.
 ALWAYS = ("dataset_info*.json", "dataset_dict.json", "state.json", "_success", "_metadata",
           "_common_metadata", "_committed_*", "_started_*", "cache-*.arrow")  # fmt: skip

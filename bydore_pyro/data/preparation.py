@@ -20,7 +20,7 @@ from typing import Any
 
 from bydore_pyro.data.build import RECORD, Build
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.index import FORMAT, INDEX, NOT_HASHED, SPLITS, building_place, sha256_of
+from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, sha256_of
 from bydore_pyro.data.lengths import UNITS, units_of
 from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
 from bydore_pyro.data.remote import list_anew
@@ -141,8 +141,7 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
             counts["train"]["in_all"] = size
     domains = dict(sorted(build.counts.items()))
     units = units_of(plan.sources, build.lengths.counts, listed=plan.data != "environment")
-    counted = {key: _taken_out(domains, key) for key in NOT_HASHED}
-    small = _leave_out(partial, plan, domains, counted)
+    small = _leave_out(partial, plan, domains, build.beside)
     for name, counts in domains.items():
         for split in SPLITS:
             for ending, key in (("bin", "sha256"), ("ends", "ends_sha256")):
@@ -160,21 +159,15 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         "domains": domains,
         "left_out_as_too_small": small,
         UNITS: {name: units[name] for name in domains if name in units},
-        **counted,
+        **{key: dict(sorted(own.items())) for key, own in build.beside.items()},
         "rows_of_no_domain": build.nameless,
         "files": plan.files,
         **plan.options,
     }
 
 
-def _taken_out(domains: dict[str, dict[str, Any]], key: str) -> dict[str, Any]:
-    """Takes counts out of the entries of domains: they are no part of what names a store, since
-    stores of the same text have one hash."""
-    return {name: counts.pop(key) for name, counts in domains.items() if key in counts}
-
-
 def _leave_out(
-    partial: Path, plan: Plan, domains: dict[str, Any], counted: dict[str, dict[str, int]]
+    partial: Path, plan: Plan, domains: dict[str, Any], beside: dict[str, dict[str, Any]]
 ) -> dict[str, int]:
     """Takes domains out that are too small: the environment's, and the Pile's without any text."""
     least = 1.0
@@ -188,7 +181,7 @@ def _leave_out(
             continue
         if plan.data.split(":")[0] not in ("environment", "pile") and name in plan.domains:
             dropped = counts["duplicates_dropped"] + counts["in_validation_dropped"]
-            short, empty = (counted[key].get(name, 0) for key in ("too_short", "empty"))
+            short, empty = (beside[key].get(name, 0) for key in ("too_short", "empty"))
             raise DataError(
                 f"Expected text in every domain of {plan.data}, found none usable in '{name}' "
                 f"({dropped} duplicates, {counts['skipped']} rows skipped, {empty} empty, {short} "

@@ -353,8 +353,10 @@ def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
     if not isinstance(entry, Mapping):
         entry = {"train": entry}
     if set(entry) - set(KEYS) or not {"train", "validation"} & set(entry):
-        raise DataError(f"Expected {', '.join(KEYS)} with at least train or validation, found "
-                        f"{', '.join(map(str, entry)) or 'nothing'} for {where}")  # fmt: skip
+        raise DataError(
+            f"Expected {', '.join(KEYS)} with at least train or validation, found "
+            f"{', '.join(map(str, entry)) or 'nothing'} for {where}"
+        )
     column = entry.get("text_column")
     if "text_column" in entry and not isinstance(column, str):
         raise DataError(f"Expected text for text_column, found {column!r} for {where}")

@@ -33,8 +33,6 @@ NUMBERS = re.compile(r"\d+|(?<![a-z])of(?![a-z])", re.IGNORECASE)  # of parts of
 # Endings of files that are cut into splits, beside those of rows: a `train.py` is a program.
 PLAIN = {"", ".txt", ".text", ".raw", ".tok", ".tokens", ".bpe", ".src", ".tgt", ".trg"}
 PLAIN |= {".en", ".de", ".fr", ".es", ".it", ".pt", ".ru", ".zh", ".ja", ".ko", ".ar", ".hi"}
-
-
 #: What is said of files that are called so.
 CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
 
@@ -66,13 +64,14 @@ def word_of(name: str) -> Word | None:
 def without_word(name: str) -> str:
     """Returns what a name holds beside the word for a side, numbers of parts and an ending; all of
     it without such a word: ``law`` of ``law_train-00000-of-00002``, nothing of ``train.jsonl``."""
-    return "_".join(filter(None, _around(name))) if word_of(name) else name
+    return "_".join(filter(None, _around(name)))
 
 
 def _around(name: str) -> tuple[str, str]:
-    """What stands before and behind the word for a side."""
+    """What stands before and behind the word for a side; before it all of a name without one."""
     match = NAMED.search(name)
-    assert match is not None
+    if match is None:
+        return name, ""
     behind = NUMBERS.sub("", name[match.end() :].partition(".")[0])
     return name[: match.start()].strip(AROUND), behind.strip(AROUND)
 

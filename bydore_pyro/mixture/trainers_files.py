@@ -234,7 +234,7 @@ def places_of_layouts(found: Mapping[str, Any]) -> list[str]:
     left = [(key, value) for key, value in found.items()]
     while left:
         place, value = left.pop(0)
-        if not isinstance(value, dict) or id(value) in seen:  # YAML's aliases may lead in circles
+        if not isinstance(value, dict) or id(value) in seen:  # of YAML's aliases
             continue
         seen.add(id(value))
         own = [key for key in LAYOUTS if isinstance(value.get(key), dict | list)]

@@ -69,7 +69,7 @@ SETTINGS = {
 }  # fmt: skip
 ROUNDED = 0.005  # how far rounded weights may sum from 1
 MOST_ROUNDED = 1.05  # what shares rounded without care may sum to
-COUNTED = 10  # a number from which on it may be a sum of others that are counted
+COUNTED = 1000  # a last number from which on it may be the sum of others: no ratio, no percentage
 SHOWN = 4  # names in a message
 
 
@@ -134,7 +134,7 @@ def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
         found = _content(path, key)
         if not isinstance(found, Listed) or not found.weights:
             raise ValueError("a mixture, or nothing")
-        return {name: _number(name, value) for name, value in found.weights.items()}
+        return _numbers(found.weights)
 
 
 def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False) -> Mixture:
@@ -155,8 +155,7 @@ def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False
     """
     if not weights or "" in weights:
         raise ValueError("no domain, or one without a name")
-    _require_numbers(weights)
-    numbers = {name: _number(name, weight) for name, weight in weights.items()}
+    numbers = _numbers(weights)
     try:
         total = math.fsum(numbers.values())
     except OverflowError:
@@ -324,8 +323,11 @@ def _columns(text: str) -> str:
     return ""
 
 
-def _require_numbers(weights: Mapping[str, Any]) -> None:
-    """Refuses what has no numbers: parts that hold more than a number, or what is none."""
+def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
+    """Returns weights as numbers; a text that is one is taken for it.
+
+    Refuses parts that hold more than a number, and what is none.
+    """
     parts = [name for name, weight in weights.items() if isinstance(weight, dict | list)]
     if parts:
         named = listed([f"{name!r:.60}" for name in parts], SHOWN)
@@ -340,6 +342,15 @@ def _require_numbers(weights: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{value} instead of a number as the weight of {others[0]!r:.60}{more}: {EXAMPLE}"
         )
+    numbers = {}
+    for name, weight in weights.items():
+        try:
+            numbers[name] = float(weight)
+        except OverflowError:
+            numbers[name] = math.inf
+        if not 0 <= numbers[name] < math.inf:
+            raise ValueError(f"{numbers[name]} as the weight of {name!r:.60}")
+    return numbers
 
 
 def _require_shares(numbers: Mapping[str, float], total: float) -> None:
@@ -355,7 +366,7 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
         odd = [name for name in numbers if name not in others]
     is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
-    if not odd and is_sum and values[-1] >= COUNTED and not math.isclose(total, 100):
+    if not odd and is_sum and values[-1] >= COUNTED:
         odd = [*numbers][-1:]
     if odd:
         shown = listed([f"{name!r:.60} ({numbers[name]:g})" for name in odd], SHOWN)
@@ -378,16 +389,3 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, str):
         return NUMBER.fullmatch(value) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _number(name: str, value: Any) -> float:
-    """Returns a weight as a number; a text that is one is taken for it."""
-    if not _is_number(value):
-        raise ValueError(f"{reprlib.repr(value)} instead of a number as the weight of {name!r:.60}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{number} as the weight of {name!r:.60}")
-    return number

@@ -52,18 +52,14 @@ class ShardFile(NamedTuple):
 Sides = dict[Split, list[ShardFile]]
 
 
-Why = Literal["no text", "test split", "validation split", "ending"]
-SPLIT_LEFT_OUT: dict[str, Why] = {"test": "test split", "validation": "validation split"}
-
-
 class Beside(NamedTuple):
     """Another file that lies there, how its format is read, and why it is not read as a shard: its
-    name says that no text of its own is in it, it is of a split that is left out, or it has another
-    ending."""
+    name says that no text of its own is in it ("no text"), it is of a split that is left out ("test
+    split"), or it has another ending ("ending")."""
 
     path: Path
     reader: Reader
-    why: Why
+    why: str
 
 
 class Places(NamedTuple):
@@ -293,18 +289,20 @@ def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
 def _without(files: Sequence[ShardFile], found: Places, *sides: str) -> list[ShardFile]:
     """Leaves out the files of some sides of a split, which are counted."""
     for file in files:
-        if file.side is not None and file.side in sides:
-            found.beside.append(Beside(file.path, file.reader, SPLIT_LEFT_OUT[file.side]))
+        if file.side in sides:
+            found.beside.append(Beside(file.path, file.reader, f"{file.side} split"))
     return [file for file in files if file.side not in sides]
 
 
 def _wholes(files: list[ShardFile], found: Places) -> list[ShardFile]:
     """Leaves out levanter's parts below the cache that they became."""
     (deep,) = READERS["levanter"].endings
-    homes = {
-        f.path.as_posix().removesuffix(deep) for f in files if f.path.as_posix().endswith(deep)
-    }
-    parts = [f for f in files if any(f.path.as_posix().startswith(f"{home}/") and
-             f.path.as_posix() != home + deep for home in homes)]  # fmt: skip
+    names = {file: file.path.as_posix() for file in files}
+    homes = {name.removesuffix(deep) for name in names.values() if name.endswith(deep)}
+    parts = [
+        file
+        for file, name in names.items()
+        if any(name.startswith(f"{home}/") and name != home + deep for home in homes)
+    ]
     found.beside.extend(Beside(file.path, file.reader, "ending") for file in parts)
     return [file for file in files if file not in parts]

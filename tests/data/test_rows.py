@@ -400,8 +400,7 @@ def test_columns_with_text_that_are_not_read_are_named_once_a_file(tmp_path: Pat
         assert notes == [f"{ALONE} code, chat", None, None]
         found = read_rows(tmp_path / name, RowConfig(text_column="code"))
         assert next(found).note == "text is read from the column 'code', not from text, chat, kind"
-    write_csv = "text,answer\na,b\n"
-    (tmp_path / "a.csv").write_text(write_csv)
+    (tmp_path / "a.csv").write_text("text,answer\na,b\n")
     assert next(read_rows(tmp_path / "a.csv", RowConfig())).note == f"{ALONE} answer"
     (tmp_path / "alone.jsonl").write_bytes(json_lines([{"text": "a", "n": 1}]))
     assert next(read_rows(tmp_path / "alone.jsonl", RowConfig())).note is None
@@ -429,8 +428,7 @@ def test_other_columns_of_text_are_named_where_they_first_stand(tmp_path: Path) 
     path = tmp_path / "a.jsonl"
     path.write_bytes(json_lines([*rows, {"text": "f", "tags": ["g"], "title": "h"}]))
     told = [row.note for row in read_rows(path, RowConfig())]
-    title, tags = (f"text is read from the column 'text', not from {c}" for c in ("title", "tags"))
-    assert told == [None, title, None, tags]
+    assert told == [None, f"{ALONE} title", None, f"{ALONE} tags"]
 
 
 def test_text_in_utf_16_is_to_be_converted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from mutations import mutated
+from mutations import mutated, require_one_line
 
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
@@ -48,6 +48,7 @@ CALLED = {
     "regmix": "without 'train_' and 'the_pile_'",
     "regmix, its other prefix": "without 'train_' and 'the_pile_' and 'unzip_'",
     "regmix as json": "without 'train_'",
+    "megatron": "by their paths without '/d/'",
     "doremi": "by the short names of the Pile",
     "doremi, yaml": "by the short names of the Pile",
 }
@@ -56,6 +57,7 @@ KINDS = {
     "regmix, its other prefix": REGMIX.replace("_the_pile_", "_the_pile_unzip_"),
     "regmix, names alone": REGMIX.replace("train_the_pile_", ""),
     "regmix as json": json.dumps({"train": {"train_arxiv": 0.25, "train_pile_cc": 0.75}}),
+    "megatron": "0.25 /d/arxiv\n0.75 /d/pile_cc\n",
     "doremi": DOREMI,
     "doremi, yaml": "train_domain_weights:\n  ArXiv: 0.25\n  Pile-CC: 0.75\n",
     "json": '{"arxiv": 0.25, "pile_cc": 0.75}',
@@ -238,8 +240,7 @@ def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
                 assert sum(mixture.weights) == pytest.approx(1)
                 assert all(isinstance(name, str) and name for name in mixture.names)
     assert min(read, len(refused)) > 60, (read, len(refused))
-    assert all(told.startswith("Expected ") and str(path) in told for told in refused)
-    assert not any("\n" in told for told in refused)
+    require_one_line(refused, path)
 
 
 def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> None:
@@ -318,7 +319,7 @@ def test_prefixes_go_only_where_all_have_them(
         ("law: 0.3\nweb: 0.7\ntemperature: 0.5\nmax_epochs: 4", "'temperature' (0.5), 'max_epoch"),
         ("law: 0.3\nweb: 0.7\nmade_up: 17", "among them 'made_up' (17), which looks"),
         ("made_up: 17\nlaw: 0.333\nweb: 0.667", "among them 'made_up' (17), which looks"),
-        ("law: 100\nweb: 200\neverything: 300", "among them 'everything' (300), which looks"),
+        ("law: 1e6\nweb: 2e6\neverything: 3e6", "among them 'everything' (3e+06), which looks"),
         ("Domain,Weight\nlaw,0.3\nweb,0.7\nTotal,1.0", "among them 'Total' (1), which looks"),
         ('[{"domain": "law", "weight": 0.5}, {"domain": "sum", "weight": 5}]', "'sum' (5), which"),
         ("law: 1.0\nweb: 0.25", "at most 1 that sum to 1.25: fractions of sources are no shares"),
@@ -339,6 +340,7 @@ def test_what_is_no_domain_or_no_share_is_refused(tmp_path: Path, text: str, fou
     [
         ('{"law": 0.3, "seed": 0.5, "2020": 0.2}', {"law": 0.3, "seed": 0.5, "2020": 0.2}),
         ("law: 25\nweb: 25\ncode: 50", {"law": 0.25, "web": 0.25, "code": 0.5}),  # percent
+        ("law: 10\nweb: 30\ncode: 40", {"law": 0.125, "web": 0.375, "code": 0.5}),
         ("law: 1\nweb: 2\ncode: 1", {"law": 0.25, "web": 0.5, "code": 0.25}),
         ("law: 1\nweb: 1", {"law": 0.5, "web": 0.5}),
         ("law: 0.2\nweb: 0.2", {"law": 0.5, "web": 0.5}),  # some domains of a published mixture

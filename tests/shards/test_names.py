@@ -109,7 +109,7 @@ def test_of_a_numbered_set_all_are_there(
         (["a/c-5.ds", "a/c-17.ds", "a/c-90.ds"], []),
         (["a/0-of-9.ds", "a/1-of-9.ds", "a/3-of-9.ds"], []),
     ],
-)  # fmt: skip
+)
 def test_gaps_between_numbers(names: list[str], missing: list[str], tmp_path: Path) -> None:
     found = list(missing_numbers(touched(tmp_path, *names)))
     assert [path.relative_to(tmp_path).as_posix() for _, path in found] == missing
