@@ -45,6 +45,7 @@ from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder, vocabula
 from bydore_pyro.utils import DataError
 
 RECORD = "progress.sqlite"
+RECORDS = 2  # kind of its content; a build goes on with its own kind alone
 BATCH = 500_000  # characters that are encoded at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept

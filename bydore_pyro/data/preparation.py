@@ -1,6 +1,6 @@
 """Sources to a token store: read once, encoded in several processes, continued where it stopped.
 
-The store is built beside its place, in ``.NAME.partial/KEY``, and renamed when it is whole. Other
+The store is built beside its place, in ``.NAME.partial/KEY-RECORDS``, and renamed when it is whole. Other
 options and changed files have another key, and are begun anew.
 """
 
@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import RECORD, Build
+from bydore_pyro.data.build import RECORD, RECORDS, Build
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, sha256_of
 from bydore_pyro.data.lengths import UNITS, units_of
@@ -76,7 +76,8 @@ def prepare(
     """
     place = building_place(out)
     lock = FolderLock(place, wait=wait)
-    partial = place / plan.key  # builds of other plans lie beside it until one is whole
+    # Builds of other plans, and of other kinds of records, lie beside it until one is whole.
+    partial = place / f"{plan.key}-{RECORDS}"
     try:
         if wait and is_store(out):
             return open_store(out)  # another process built it while this one waited

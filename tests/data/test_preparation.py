@@ -198,8 +198,8 @@ def test_another_plan_leaves_the_first_alone(text: Path, tmp_path: Path) -> None
         with pytest.raises(OSError, match="No space left"):
             prepare(plan, tmp_path / "out")
     broken.undo()
-    begun = sorted(path.name for path in building_place(tmp_path / "out").iterdir())
-    assert begun == sorted([small_plan(text).key, small_plan(text, other).key])
+    begun = {path.name.partition("-")[0] for path in building_place(tmp_path / "out").iterdir()}
+    assert begun == {small_plan(text).key, small_plan(text, other).key}
     prepare(small_plan(text), tmp_path / "out")
     assert not building_place(tmp_path / "out").exists()
 
