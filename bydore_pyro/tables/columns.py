@@ -182,8 +182,10 @@ def _the_mixture(
     hold the same mixture in another unit."""
     may_be = [p for p in free if not (numbers[:, p] < 0).any()]
     quiet = [p for p in may_be if not sounds_like_a_metric(names[p])]
+    declared = _declared(names, free)
     whole = _summed(numbers, tuple(free), named=True) if role == "weights" else None
-    found = whole if whole and whole.exact else _best(names, numbers, quiet, path, role)
+    found = whole if whole and whole.exact else _summed(numbers, declared, named=True)
+    found = found or _best(names, numbers, quiet, path, role)
     if role == "metrics":
         if found is None:
             return None, set()
@@ -196,8 +198,7 @@ def _the_mixture(
         found = whole or found
     if found is None and role == "weights":
         return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True), set()
-    declared = tuple(p for p in free if DECLARED.match(names[p]))
-    if found is None and len({DECLARED.match(names[p])[0] for p in declared}) == 1:  # type: ignore[index]
+    if found is None and declared:
         unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
         return _Mixture(places=declared, unit=unit, off=np.inf, named=True), set()
     if found is None:
@@ -226,6 +227,12 @@ def _the_mixture(
                 f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
             )
         again |= set(other.places)
+
+
+def _declared(names: Sequence[str], places: Sequence[int]) -> tuple[int, ...]:
+    """Returns the columns whose names declare weights; none if they do so in several ways."""
+    starts = {place: match[0] for place in places if (match := DECLARED.match(names[place]))}
+    return tuple(starts) if len({*starts.values()}) == 1 else ()
 
 
 def _shown(names: Sequence[str], mixture: _Mixture) -> str:
@@ -273,7 +280,6 @@ def _best(
             -len(one.places),
         ),
     )
-    best = _trimmed(names, numbers, best)
     if role == "both" and not (best.exact or best.named):
         for other in neighbours:
             differing = set(other.places) ^ set(best.places)
@@ -286,23 +292,6 @@ def _best(
                     f"{DECLARE}"
                 )
     return best
-
-
-def _trimmed(names: Sequence[str], numbers: np.ndarray, mixture: _Mixture) -> _Mixture:
-    """Leaves out columns of 0 that are hardly weights: those without the beginning that declares
-    the others, and at the ends those that are called as metrics are."""
-    starts = [DECLARED.match(names[place]) for place in mixture.places]
-    declared = {match[0] for match in starts if match}
-    kept = mixture.places
-    if len(declared) == 1:
-        kept = tuple(p for p, match in zip(kept, starts, strict=True) if match)
-    for end in (0, -1):
-        while len(kept) > 2 and (
-            not _known(numbers[:, kept[end]]).any()
-            and (sounds_like_a_metric(names[kept[end]]) or reason_no_metric(names[kept[end]]))
-        ):
-            kept = kept[1:] if end == 0 else kept[:-1]
-    return _summed(numbers, kept, mixture.named) or mixture
 
 
 def _summed(numbers: np.ndarray, places: tuple[int, ...], named: bool) -> _Mixture | None:

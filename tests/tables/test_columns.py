@@ -149,6 +149,8 @@ def test_where_rounding_hides_which_columns_sum_to_1_names_decide() -> None:
     found = classified(frame, PLACE, "both")
     assert found.weights == tuple(f"weights/{name}" for name in DOMAINS)
     assert found.metrics == ("penalty", "loss")
+    found = classified(frame.assign(penalty="0"), PLACE, "both")
+    assert (found.metrics, found.unused) == (("penalty", "loss"), ())
 
 
 def test_a_file_of_weights_has_no_other_columns_but_those_set_apart() -> None:
