@@ -84,11 +84,8 @@ LOGARITHM = _words("log|ln|log2|log10")
 #: With these words a loss is one of which more is better, or a difference that may be either.
 TURNED = _words(
     r"neg\w*|minus|gains?|improve\w*|reduc\w*|drop|delta|diffs?|difference|change|gap|"
-    r"decrease\w*|saved|savings?|scaling|ratio|win|better|worse|vs|versus|over|advantage|margin|"
-    r"inv|inverse\w*|inverted|reciprocal|flipped|percentile|quantile"
+    r"decrease\w*|saved|ratio|win|better|worse|vs|versus|margin|inv|inverse\w*"
 )
-#: So do a minus before a loss, 1 - loss, 1/loss, and a minus as a factor.
-OPERATORS = re.compile(r"(^|[^\w)\]])\s*-\s*[a-z1]|(^|[^\w.])1\s*[-/]|exp\(", re.IGNORECASE)
 #: After a loss's word these say that the column is of something else.
 AFTER = _words(
     "acc|accuracy|scores?|f1|em|exact_?match|auc|bleu|rouge|reward|rate|rank|scale|weights?|counts?"
@@ -117,10 +114,9 @@ def _spaced(name: str) -> str:
 
 def sounds_like_a_loss(name: str) -> bool:
     """Whether a metric's name says that lower is better."""
-    turned = OPERATORS.search(name)
     name = _spaced(name)
     *_, last = (None, *LOSS.finditer(name))
-    if last is None or turned or TURNED.search(name):
+    if last is None or TURNED.search(name):
         return False
     return not AFTER.search(name, last.end())
 
