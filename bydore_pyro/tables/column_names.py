@@ -79,8 +79,6 @@ LOSS = re.compile(
     r"(?<![a-z])ce)(?![a-z])",
     re.IGNORECASE,
 )
-PERPLEXITY = re.compile(r"ppl|perplexit(y|ies)", re.IGNORECASE)
-LOGARITHM = _words("log|ln|log2|log10")
 #: With these words a loss is one of which more is better, or a difference that may be either.
 TURNED = _words(
     r"neg\w*|minus|gains?|improve\w*|reduc\w*|drop|delta|diffs?|difference|change|gap|"
@@ -119,11 +117,6 @@ def sounds_like_a_loss(name: str) -> bool:
     if last is None or TURNED.search(name):
         return False
     return not AFTER.search(name, last.end())
-
-
-def sounds_like_a_perplexity(name: str) -> bool:
-    """Whether a metric's name says that it is a perplexity, and no logarithm of one."""
-    return bool(PERPLEXITY.search(name)) and not LOGARITHM.search(_spaced(name))
 
 
 def sounds_like_a_metric(name: str) -> bool:

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.tables.column_names import sounds_like_a_perplexity
 from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.tables.left_out import cross_validate, validated
 from bydore_pyro.tables.proposal import (
@@ -224,15 +223,7 @@ def _check_positive(table: RunsTable, names: Sequence[str]) -> None:
 
 
 def _unlike(names: Sequence[str], losses: np.ndarray) -> tuple[str, ...]:
-    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone, or of which some
-    are perplexities."""
-    perplexities = [name for name in names if sounds_like_a_perplexity(name)]
-    others = [name for name in names if name not in perplexities]
-    if perplexities and others:
-        return (
-            f"Are the metrics in one unit? '{perplexities[0]}' is a perplexity by its name, and "
-            f"'{others[0]}' is none; NAME=WEIGHT sets what each counts.",
-        )
+    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone."""
     spread = losses.std(0)
     most, least = int(spread.argmax()), int(spread.argmin())
     if spread[most] < UNLIKE * spread[least]:

@@ -13,7 +13,6 @@ from bydore_pyro.tables.column_names import (
     says_state,
     sounds_like_a_loss,
     sounds_like_a_metric,
-    sounds_like_a_perplexity,
     without_declaration,
 )
 
@@ -118,8 +117,3 @@ def test_a_loss_that_is_turned_round_is_no_loss() -> None:
     )
     assert not any(map(sounds_like_a_loss, turned))
     assert all(map(sounds_like_a_loss, ("eval-loss", "loss (nats)", "loss-a", "top1/val_loss")))
-
-
-def test_perplexities_by_name() -> None:
-    assert all(map(sounds_like_a_perplexity, ("ppl", "val/Perplexity", "paloma_ppl", "webPPL")))
-    assert not any(map(sounds_like_a_perplexity, ("log_ppl", "logPerplexity", "loss", "bpb")))

@@ -199,14 +199,3 @@ def test_metrics_without_differences_are_left_out_or_refused() -> None:
     assert both.weights == alone.weights
     with pytest.raises(DataError, match="runs that differ in flat, found one value in all"):
         fit_table_of_runs(flat, {"flat": 1.0}, PRIOR, config)
-
-
-@pytest.mark.parametrize(("name", "noted"), [("web_ppl", True), ("log_ppl", False)])
-def test_a_mean_of_perplexities_and_losses_is_noted(name: str, noted: bool) -> None:
-    table, config = table_of(8), RegressionConfig(regmix_draws=500, regmix_regression="linear")
-    both = dataclasses.replace(
-        table, targets=("loss", name), losses=np.c_[table.losses, 2 * table.losses]
-    )
-    shares = {"loss": 0.5, name: 0.5}
-    notes = " ".join(fit_table_of_runs(both, shares, PRIOR, config, method="regmix")[0].notes)
-    assert (f"'{name}' is a perplexity by its name, and 'loss' is none" in notes) == noted
