@@ -127,8 +127,6 @@ def fit_table_of_runs(
     prior, region = prior / prior.sum(), TrustRegion(table.weights, table.runs)
     names = _differing(table, metrics)
     direction = _direction(table, names)
-    if kind == "log_linear":
-        _check_positive(table, names)
     losses = np.stack([table.losses_of(name) for name in names], 1)
     total = sum(metrics[name] for name in names)
     runs = (kind, table.weights, losses, [metrics[name] / total for name in names])
@@ -207,19 +205,6 @@ def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
             f"Expected runs that differ in {listed(metrics, 3)}, found one value in all"
         )
     return found
-
-
-def _check_positive(table: RunsTable, names: Sequence[str]) -> None:
-    """Refuses metrics that olmix's law cannot predict, in their own direction."""
-    for name in names:
-        direction = _direction(table, [name])
-        least = table.losses_of(name).min()
-        if least <= 0:
-            raise DataError(
-                "Expected minimised metrics > 0 or maximised ones < 0 with --method olmix, found "
-                f"{in_own_direction(least, direction):g} in '{name}', which is {direction}: "
-                "--method bydore fits any"
-            )
 
 
 def _unlike(names: Sequence[str], losses: np.ndarray) -> tuple[str, ...]:
