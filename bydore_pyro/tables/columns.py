@@ -125,13 +125,11 @@ def classified(frame: pandas.DataFrame, path: Path, role: Role) -> Columns:
             apart[place] = reason
     free = [place for place in range(len(names)) if place not in apart]
     _refuse_phases(names, numbers, free, path, role)
-    mixture, again = _the_mixture(names, numbers, free, path, role)
+    mixture = _the_mixture(names, numbers, free, path, role)
     weights = () if mixture is None else mixture.places
     for place in set(free) - set(weights):
         if reason := reason_no_metric(names[place]):
             apart[place] = reason
-        elif place in again:
-            apart[place] = "the weights again"
         elif role == "weights":
             apart[place] = "beside the weights"
     metrics = [place for place in free if place not in apart and place not in weights]
@@ -177,9 +175,8 @@ def _refuse_phases(
 
 def _the_mixture(
     names: Sequence[str], numbers: np.ndarray, free: Sequence[int], path: Path, role: Role
-) -> tuple[_Mixture | None, set[int]]:
-    """Returns the columns of weights, None in a file of metrics, and the places of columns that
-    hold the same mixture in another unit."""
+) -> _Mixture | None:
+    """Returns the columns of weights, None in a file of metrics."""
     may_be = [p for p in free if not (numbers[:, p] < 0).any()]
     quiet = [p for p in may_be if not sounds_like_a_metric(names[p])]
     declared = _declared(names, free)
@@ -188,7 +185,7 @@ def _the_mixture(
     found = found or _best(names, numbers, quiet, path, role)
     if role == "metrics":
         if found is None:
-            return None, set()
+            return None
         raise DataError(
             f"Expected metrics in {path}, found columns that sum to {found.unit:g} in every run: "
             f"{_shown(names, found)}; {EXPOSURE}"
@@ -197,36 +194,27 @@ def _the_mixture(
     if not (found and found.exact):
         found = whole or found
     if found is None and role == "weights":
-        return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True), set()
+        return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True)
     if found is None and declared:
         unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
-        return _Mixture(places=declared, unit=unit, off=np.inf, named=True), set()
+        return _Mixture(places=declared, unit=unit, off=np.inf, named=True)
     if found is None:
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
             f"none among {listed([names[place] for place in free], SHOWN)}; to see which run lacks "
             f"some, {DECLARE}"
         )
-    again, shares = set[int](), _shares(numbers, found.places)
-    for group in _named_groups(names, [p for p in may_be if p not in found.places]):
-        if len(group) == len(found.places) and _alike(_shares(numbers, group), shares):
-            again |= set(group)
-    while True:
-        rest = [p for p in quiet if p not in again and p not in found.places]
-        rest = [p for p in rest if np.ptp(_known(numbers[:, p])) > 0]
-        other = _best(names, numbers, rest, path, role)
-        if other is None:  # a second mixture may be the same in all runs
-            rest = [p for p in quiet if p not in again and p not in found.places]
-            groups = [g for g in _named_groups(names, rest) if len(g) == len(found.places)]
-            other = next((one for g in groups if (one := _summed(numbers, g, True))), None)
-        if other is None:
-            return found, again
-        if not _alike(_shares(numbers, other.places), shares):
-            raise DataError(
-                f"Expected one mixture a run in {path}, found two: {_shown(names, found)} (sum "
-                f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
-            )
-        again |= set(other.places)
+    rest = [p for p in quiet if p not in found.places]
+    other = _best(names, numbers, [p for p in rest if np.ptp(_known(numbers[:, p]))], path, role)
+    if other is None:  # a second mixture may be the same in all runs
+        groups = [g for g in _named_groups(names, rest) if len(g) == len(found.places)]
+        other = next((one for g in groups if (one := _summed(numbers, g, True))), None)
+    if other is not None:
+        raise DataError(
+            f"Expected one mixture a run in {path}, found two: {_shown(names, found)} (sum "
+            f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
+        )
+    return found
 
 
 def _declared(names: Sequence[str], places: Sequence[int]) -> tuple[int, ...]:
@@ -241,18 +229,6 @@ def _shown(names: Sequence[str], mixture: _Mixture) -> str:
 
 def _known(values: np.ndarray) -> np.ndarray:
     return values[np.isfinite(values)]
-
-
-def _shares(numbers: np.ndarray, places: Sequence[int]) -> np.ndarray:
-    values = numbers[:, list(places)]
-    return values / np.maximum(values.sum(1, keepdims=True), 1e-300)
-
-
-def _alike(shares: np.ndarray, others: np.ndarray) -> bool:
-    if shares.shape != others.shape:
-        return False
-    off = np.abs(shares - others)
-    return bool(np.isfinite(off).all(1).any() and np.nanmax(off) <= ROUNDING)
 
 
 def _best(
