@@ -1,9 +1,9 @@
 """How the columns of a table of runs are taken: as weights, as metrics, or not at all.
 
 Weights are known by their values: in every run they sum to 1, to 100, or, as counts of tokens, to
-one number. They may stand anywhere. Names decide what is neither: settings, sizes, times, losses of
-the training. A table in which two sets of columns sum to 1, or several phases have columns, is
-refused: a run has one mixture here.
+one number. They may stand anywhere; those whose names declare them (`weights/web`) come first.
+Names decide what is neither: settings, sizes, times, losses of the training. A table in which two
+sets of columns sum to 1, or several phases have columns, is refused: a run has one mixture here.
 """
 
 from __future__ import annotations
