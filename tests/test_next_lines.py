@@ -58,6 +58,13 @@ def run_all(lines: Lines, printed: list[list[str]], *but: str) -> dict[str, list
     return found
 
 
+def remove_what_lines_wrote() -> None:
+    """Leaves the printed lines' own places free for the next ones."""
+    shutil.rmtree("DIR", ignore_errors=True)
+    shutil.rmtree("STORE", ignore_errors=True)
+    Path("FILE").unlink(missing_ok=True)
+
+
 def trained_on(folder: str) -> dict[str, float]:
     """The weights that a training was given, of the domains that have any."""
     (stage,) = json.loads((Path(folder) / "schedule.json").read_text())
@@ -111,26 +118,20 @@ def test_after_every_kind_of_run(lines: Lines, store: Path, measured_run: Path, 
         if name != "longer":
             kept = {n: w for n, w in weights.items() if w}
             assert trained_on("DIR") == pytest.approx(kept), name
-            shutil.rmtree("DIR")
         exported = Path("FILE").read_text()
         assert all(f"/data/{n}" in exported for n, w in weights.items() if w > 1e-6), name
-        Path("FILE").unlink()
         assert found["train"]
+        remove_what_lines_wrote()
         lines("export", name, "--to", "datasets", "--out", "FILE")  # by the documents it counted
         assert json.loads(Path("FILE").read_text())["names"]
-        Path("FILE").unlink()
-    # Text that is not a store; a method; a table of runs.
+        remove_what_lines_wrote()
+    # Text that is not a store, and a method.
     cache = ["--cache", "cache"]
     printed = lines("search", "--data", text, "--validation", "a", *SEARCH, *cache, "--out", "run")
     found = run_all(lines, printed, "search", "evaluate")
     assert [*found] == ["export", "prepare", "train", "evaluate", "search"]
-    for path in ("FILE", "STORE", "DIR"):
-        shutil.rmtree(path) if Path(path).is_dir() else Path(path).unlink()
-    for method, data in (("natural", store), ("natural", text)):
-        out = f"{method}-{Path(data).name}"
-        printed = lines("fit", "--method", method, "--data", data, "--validation", "a", "--smoke",
-                        *cache, "--out", out)  # fmt: skip
+    for data in (store, text):
+        remove_what_lines_wrote()
+        printed = lines("fit", "--method", "natural", "--data", data, "--validation", "a",
+                        "--smoke", *cache, "--out", f"natural-{data.name}")  # fmt: skip
         run_all(lines, printed, "evaluate")
-        for path in ("FILE", "STORE", "DIR"):
-            shutil.rmtree(path, ignore_errors=True)
-            Path(path).unlink(missing_ok=True)

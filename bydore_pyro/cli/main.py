@@ -42,8 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")
     require_utf8(f"bydore {given[0]}", given[1:])
-    with one_line_errors(
-        f"bydore {given[0]}"
-    ):  # the import takes seconds, in which one may stop it
+    with one_line_errors(f"bydore {given[0]}"):  # one may stop the import, which takes seconds
         run = command(given[0])
     run(given[1:])

@@ -1,7 +1,7 @@
 """The cells of a CSV file as text: which character separates them, and how numbers are written.
 
-Spreadsheets write semicolons and decimal commas, others tabs, percent signs, or commas between
-thousands. Numbers leave here with a decimal point. What was done is reported in a line each.
+Spreadsheets write semicolons and decimal commas, others tabs or percent signs. Numbers leave here
+with a decimal point. What was done is reported in a line each.
 """
 
 from __future__ import annotations
@@ -18,25 +18,10 @@ if TYPE_CHECKING:
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 MISSING = (  # of a failed run, as programs and spreadsheets write it
-    *(
-        "",
-        "nan",
-        "null",
-        "none",
-        "na",
-        "n/a",
-        "n.a.",
-        "inf",
-        "+inf",
-        "infinity",
-        "-",
-        "--",
-        "\N{EN DASH}",
-    ),
-    *("?", "#n/a", "#na", "#div/0!", "#num!", "#value!"),
+    *("", "nan", "null", "none", "na", "n/a", "n.a.", "inf", "+inf", "infinity", "-", "--"),
+    *("\N{EN DASH}", "?", "#n/a", "#na", "#div/0!", "#num!", "#value!"),
 )
-ONE_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?%?", re.IGNORECASE)
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
+COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?%?", re.IGNORECASE)
 POINT = re.compile(r"[+-]?\d+\.\d+(e[+-]?\d+)?%?", re.IGNORECASE)
 PERCENT = re.compile(r"[+-]?\d+(\.\d+)?\s*%")
 
@@ -45,8 +30,7 @@ def read_cells(path: Path) -> tuple[pandas.DataFrame, tuple[str, ...]]:
     """Returns a CSV file's cells as text without spaces around them, and lines on how it was read.
 
     Raises:
-        DataError: When the file cannot be read, a row has more or fewer cells than the header, or
-            its commas in numbers can be read in two ways.
+        DataError: When the file cannot be read, or a row has more or fewer cells than the header.
     """
     import pandas
 
@@ -63,8 +47,10 @@ def read_cells(path: Path) -> tuple[pandas.DataFrame, tuple[str, ...]]:
                 f"found {len(row)} in row {number}"
             )
     notes = [] if separator == "," else [f"{path}: cells separated by {SEPARATORS[separator]}"]
-    mark = _without_commas(rows, path)
-    notes += [f"{path}: {mark}"] if mark else []
+    every = [cell for row in rows for cell in row]
+    if any(map(COMMA.fullmatch, every)) and not any(map(POINT.fullmatch, every)):
+        rows = [[c.replace(",", ".") if COMMA.fullmatch(c) else c for c in row] for row in rows]
+        notes.append(f"{path}: decimal commas")
     frame = pandas.DataFrame(rows, columns=pandas.Index(header, dtype=object), dtype=object)
     percent = []
     for place, name in enumerate(header):
@@ -96,32 +82,3 @@ def _rows_of(text: str) -> tuple[str, list[list[str]]]:
     if whole and any(one in rows[0][0] for one in SEPARATORS):  # each line is in quotes
         return _rows_of("\n".join(row[0] for row in rows))
     return separator, rows
-
-
-def _without_commas(rows: list[list[str]], path: Path) -> str:
-    """Writes the numbers of the rows without commas, in place; returns what they were, "" for none.
-
-    One comma is a decimal one where it cannot stand between thousands, as in 0,25 or 3,1825.
-    """
-    cells = [cell for row in rows for cell in row]
-    single = [cell for cell in cells if ONE_COMMA.fullmatch(cell)]
-    groups = [cell for cell in cells if THOUSANDS.fullmatch(cell)]
-    if not single and not groups:
-        return ""
-    decimal = [cell for cell in single if not THOUSANDS.fullmatch(cell)]
-    thousands = [cell for cell in groups if cell.count(",") > 1 or "." in cell]
-    if decimal and thousands:
-        raise DataError(
-            f"Expected one decimal mark in {path}, found '{decimal[0]}' and '{thousands[0]}'"
-        )
-    if not decimal and not thousands and not any(POINT.fullmatch(cell) for cell in cells):
-        raise DataError(
-            f"Expected numbers with a decimal point in {path}, found '{single[0]}', which can be "
-            "read in two ways"
-        )
-    mark = "." if decimal else ""
-    for row in rows:
-        for place, cell in enumerate(row):
-            if ONE_COMMA.fullmatch(cell) or THOUSANDS.fullmatch(cell):
-                row[place] = cell.replace(",", mark)
-    return "decimal commas" if decimal else "commas between thousands"

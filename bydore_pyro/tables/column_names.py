@@ -8,27 +8,17 @@ from __future__ import annotations
 import re
 
 KEYS = ("run", "run_id", "index", "mixture", "name", "run_name")  # columns that may name the runs
-#: Rows that sum up others, in the column that names the runs.
-SUMMARIES = (
-    *("mean", "average", "avg", "median", "total", "sum", "count", "min", "max", "std", "stddev"),
-    *("stdev", "std dev", "variance", "25%", "50%", "75%"),
-)
 FINISHED = ("finished", "completed", "complete", "succeeded", "success", "done", "ok")
 FAILED = (
     *("crashed", "failed", "failure", "killed", "error", "aborted", "canceled", "cancelled"),
     *("preempted", "timeout", "timed_out", "oom", "out_of_memory", "diverged", "nan"),
     *("running", "pending", "queued", "stopped", "interrupted", "unknown"),
 )
-#: Names of columns that say how runs ended, after words such as run_, is_ or summary.; and which of
-#: their cells, in lower case, say that a run failed: those of a state are in FINISHED and FAILED.
+#: Names of columns that say how runs ended: State, run_status, wandb.state.
 STATE = re.compile(
-    r"_?(?:(?:is|has|was|did|run|runs|job|wandb|trial|train|training|summary|final)[_./])*"
-    r"(?:(?P<state>state|status)|(?P<success>finished|completed?|succeeded|done|ok)|"
-    r"(?P<failure>crashed|failed|killed|aborted|preempted|oom|diverged|cancell?ed)|"
-    r"(?P<code>(?:exit|return)_?(?:code|status)))",
+    r"_?(?:(?:run|runs|job|wandb|trial|train|training|summary|final)[_./])*(?:state|status)",
     re.IGNORECASE,
 )
-YES, NO = ("true", "yes", "y", "1", "1.0"), ("false", "no", "n", "0", "0.0")
 
 
 def _words(pattern: str) -> re.Pattern[str]:
@@ -49,8 +39,6 @@ ALIKE = re.compile(
     re.IGNORECASE,
 )
 SETTING = "a setting"
-#: Settings that differ between runs that are trained alike.
-REPEATED = re.compile(r"(seed|gpus?|nodes|world_size|fold|rank|trial|version)$", re.IGNORECASE)
 #: Columns that are neither weights nor metrics, by their whole names, and why.
 APART = {
     SETTING: r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
@@ -91,16 +79,11 @@ LOSS = re.compile(
     r"(?<![a-z])ce)(?![a-z])",
     re.IGNORECASE,
 )
-PERPLEXITY = re.compile(r"ppl|perplexit(y|ies)", re.IGNORECASE)
-LOGARITHM = _words("log|ln|log2|log10")
 #: With these words a loss is one of which more is better, or a difference that may be either.
 TURNED = _words(
     r"neg\w*|minus|gains?|improve\w*|reduc\w*|drop|delta|diffs?|difference|change|gap|"
-    r"decrease\w*|saved|savings?|scaling|ratio|win|better|worse|vs|versus|over|advantage|margin|"
-    r"inv|inverse\w*|inverted|reciprocal|flipped|percentile|quantile"
+    r"decrease\w*|saved|ratio|win|better|worse|vs|versus|margin|inv|inverse\w*"
 )
-#: So do a minus before a loss, 1 - loss, 1/loss, and a minus as a factor.
-OPERATORS = re.compile(r"(^|[^\w)\]])\s*-\s*[a-z1]|(^|[^\w.])1\s*[-/]|exp\(", re.IGNORECASE)
 #: After a loss's word these say that the column is of something else.
 AFTER = _words(
     "acc|accuracy|scores?|f1|em|exact_?match|auc|bleu|rouge|reward|rate|rank|scale|weights?|counts?"
@@ -129,17 +112,11 @@ def _spaced(name: str) -> str:
 
 def sounds_like_a_loss(name: str) -> bool:
     """Whether a metric's name says that lower is better."""
-    turned = OPERATORS.search(name)
     name = _spaced(name)
     *_, last = (None, *LOSS.finditer(name))
-    if last is None or turned or TURNED.search(name):
+    if last is None or TURNED.search(name):
         return False
     return not AFTER.search(name, last.end())
-
-
-def sounds_like_a_perplexity(name: str) -> bool:
-    """Whether a metric's name says that it is a perplexity, and no logarithm of one."""
-    return bool(PERPLEXITY.search(name)) and not LOGARITHM.search(_spaced(name))
 
 
 def sounds_like_a_metric(name: str) -> bool:
@@ -157,7 +134,7 @@ def reason_apart(name: str) -> str:
     """Returns why a column is no weight, whatever it holds, by its whole name; "" if it may be."""
     if key_of(name) in KEYS:
         return "names the runs"
-    if kind_of_state(name):
+    if says_state(name):
         return "the runs' state"
     if not name or re.fullmatch(r"Unnamed: \d+", name):
         return "no name"
@@ -174,11 +151,9 @@ def reason_apart(name: str) -> str:
     return ""
 
 
-def kind_of_state(name: str) -> str:
-    """Returns what a column says of how runs ended: its "state" in words, whether it was a
-    "success" or a "failure", or the "code" with which a program ended; "" if nothing."""
-    found = STATE.fullmatch(_spaced(name))
-    return "" if found is None else str(found.lastgroup)
+def says_state(name: str) -> bool:
+    """Whether a column says in words how runs ended."""
+    return bool(STATE.fullmatch(_spaced(name)))
 
 
 def must_be_alike(name: str) -> bool:

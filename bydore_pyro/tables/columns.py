@@ -1,9 +1,9 @@
 """How the columns of a table of runs are taken: as weights, as metrics, or not at all.
 
 Weights are known by their values: in every run they sum to 1, to 100, or, as counts of tokens, to
-one number. They may stand anywhere. Names decide what is neither: settings, sizes, times, losses of
-the training. A table in which two sets of columns sum to 1, or several phases have columns, is
-refused: a run has one mixture here.
+one number. They may stand anywhere; those whose names declare them (`weights/web`) come first.
+Names decide what is neither: settings, sizes, times, losses of the training. A table in which two
+sets of columns sum to 1, or several phases have columns, is refused: a run has one mixture here.
 """
 
 from __future__ import annotations
@@ -125,13 +125,11 @@ def classified(frame: pandas.DataFrame, path: Path, role: Role) -> Columns:
             apart[place] = reason
     free = [place for place in range(len(names)) if place not in apart]
     _refuse_phases(names, numbers, free, path, role)
-    mixture, again = _the_mixture(names, numbers, free, path, role)
+    mixture = _the_mixture(names, numbers, free, path, role)
     weights = () if mixture is None else mixture.places
     for place in set(free) - set(weights):
         if reason := reason_no_metric(names[place]):
             apart[place] = reason
-        elif place in again:
-            apart[place] = "the weights again"
         elif role == "weights":
             apart[place] = "beside the weights"
     metrics = [place for place in free if place not in apart and place not in weights]
@@ -177,16 +175,17 @@ def _refuse_phases(
 
 def _the_mixture(
     names: Sequence[str], numbers: np.ndarray, free: Sequence[int], path: Path, role: Role
-) -> tuple[_Mixture | None, set[int]]:
-    """Returns the columns of weights, None in a file of metrics, and the places of columns that
-    hold the same mixture in another unit."""
+) -> _Mixture | None:
+    """Returns the columns of weights, None in a file of metrics."""
     may_be = [p for p in free if not (numbers[:, p] < 0).any()]
     quiet = [p for p in may_be if not sounds_like_a_metric(names[p])]
+    declared = _declared(names, free)
     whole = _summed(numbers, tuple(free), named=True) if role == "weights" else None
-    found = whole if whole and whole.exact else _best(names, numbers, quiet, path, role)
+    found = whole if whole and whole.exact else _summed(numbers, declared, named=True)
+    found = found or _best(names, numbers, quiet, path, role)
     if role == "metrics":
         if found is None:
-            return None, set()
+            return None
         raise DataError(
             f"Expected metrics in {path}, found columns that sum to {found.unit:g} in every run: "
             f"{_shown(names, found)}; {EXPOSURE}"
@@ -195,37 +194,33 @@ def _the_mixture(
     if not (found and found.exact):
         found = whole or found
     if found is None and role == "weights":
-        return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True), set()
-    declared = tuple(p for p in free if DECLARED.match(names[p]))
-    if found is None and len({DECLARED.match(names[p])[0] for p in declared}) == 1:  # type: ignore[index]
+        return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True)
+    if found is None and declared:
         unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
-        return _Mixture(places=declared, unit=unit, off=np.inf, named=True), set()
+        return _Mixture(places=declared, unit=unit, off=np.inf, named=True)
     if found is None:
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
             f"none among {listed([names[place] for place in free], SHOWN)}; to see which run lacks "
             f"some, {DECLARE}"
         )
-    again, shares = set[int](), _shares(numbers, found.places)
-    for group in _named_groups(names, [p for p in may_be if p not in found.places]):
-        if len(group) == len(found.places) and _alike(_shares(numbers, group), shares):
-            again |= set(group)
-    while True:
-        rest = [p for p in quiet if p not in again and p not in found.places]
-        rest = [p for p in rest if np.ptp(_known(numbers[:, p])) > 0]
-        other = _best(names, numbers, rest, path, role)
-        if other is None:  # a second mixture may be the same in all runs
-            rest = [p for p in quiet if p not in again and p not in found.places]
-            groups = [g for g in _named_groups(names, rest) if len(g) == len(found.places)]
-            other = next((one for g in groups if (one := _summed(numbers, g, True))), None)
-        if other is None:
-            return found, again
-        if not _alike(_shares(numbers, other.places), shares):
-            raise DataError(
-                f"Expected one mixture a run in {path}, found two: {_shown(names, found)} (sum "
-                f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
-            )
-        again |= set(other.places)
+    rest = [p for p in quiet if p not in found.places]
+    other = _best(names, numbers, [p for p in rest if np.ptp(_known(numbers[:, p]))], path, role)
+    if other is None:  # a second mixture may be the same in all runs
+        groups = [g for g in _named_groups(names, rest) if len(g) == len(found.places)]
+        other = next((one for g in groups if (one := _summed(numbers, g, True))), None)
+    if other is not None:
+        raise DataError(
+            f"Expected one mixture a run in {path}, found two: {_shown(names, found)} (sum "
+            f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
+        )
+    return found
+
+
+def _declared(names: Sequence[str], places: Sequence[int]) -> tuple[int, ...]:
+    """Returns the columns whose names declare weights; none if they do so in several ways."""
+    starts = {place: match[0] for place in places if (match := DECLARED.match(names[place]))}
+    return tuple(starts) if len({*starts.values()}) == 1 else ()
 
 
 def _shown(names: Sequence[str], mixture: _Mixture) -> str:
@@ -234,18 +229,6 @@ def _shown(names: Sequence[str], mixture: _Mixture) -> str:
 
 def _known(values: np.ndarray) -> np.ndarray:
     return values[np.isfinite(values)]
-
-
-def _shares(numbers: np.ndarray, places: Sequence[int]) -> np.ndarray:
-    values = numbers[:, list(places)]
-    return values / np.maximum(values.sum(1, keepdims=True), 1e-300)
-
-
-def _alike(shares: np.ndarray, others: np.ndarray) -> bool:
-    if shares.shape != others.shape:
-        return False
-    off = np.abs(shares - others)
-    return bool(np.isfinite(off).all(1).any() and np.nanmax(off) <= ROUNDING)
 
 
 def _best(
@@ -273,7 +256,6 @@ def _best(
             -len(one.places),
         ),
     )
-    best = _trimmed(names, numbers, best)
     if role == "both" and not (best.exact or best.named):
         for other in neighbours:
             differing = set(other.places) ^ set(best.places)
@@ -286,23 +268,6 @@ def _best(
                     f"{DECLARE}"
                 )
     return best
-
-
-def _trimmed(names: Sequence[str], numbers: np.ndarray, mixture: _Mixture) -> _Mixture:
-    """Leaves out columns of 0 that are hardly weights: those without the beginning that declares
-    the others, and at the ends those that are called as metrics are."""
-    starts = [DECLARED.match(names[place]) for place in mixture.places]
-    declared = {match[0] for match in starts if match}
-    kept = mixture.places
-    if len(declared) == 1:
-        kept = tuple(p for p, match in zip(kept, starts, strict=True) if match)
-    for end in (0, -1):
-        while len(kept) > 2 and (
-            not _known(numbers[:, kept[end]]).any()
-            and (sounds_like_a_metric(names[kept[end]]) or reason_no_metric(names[kept[end]]))
-        ):
-            kept = kept[1:] if end == 0 else kept[:-1]
-    return _summed(numbers, kept, mixture.named) or mixture
 
 
 def _summed(numbers: np.ndarray, places: tuple[int, ...], named: bool) -> _Mixture | None:

@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from bydore_pyro.tables.column_names import sounds_like_a_loss
-from bydore_pyro.tables.copies import SAME, first_of_copies
 from bydore_pyro.tables.record import Asked, Direction
 from bydore_pyro.tables.tables import RunsTable
 from bydore_pyro.utils import DataError, listed
@@ -25,6 +24,7 @@ PLACEHOLDERS = (0.0, -1.0)  # values that often stand for a run that failed
 NOISY = 0.5  # of the spread of all runs; runs on one mixture that differ by more are named
 FAR = 30.0  # times the interquartile range from the median, where a loss is named
 SAID = 8  # metrics of which a line is printed
+SAME = 1e-6  # weights, and losses as shares of their range, are the same up to here
 
 
 def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
@@ -119,9 +119,16 @@ def _part(table: RunsTable, kept: np.ndarray) -> RunsTable:
 
 
 def _first_of_copies(table: RunsTable, metrics: Sequence[str]) -> np.ndarray:
-    """Returns which runs ``(N,)`` no earlier one equals in its weights and its metrics."""
+    """Returns which runs ``(N,)`` no earlier one equals in its weights and its metrics.
+
+    Two runs on one mixture differ in their losses, and say how large the noise is. Copies do not
+    differ: a regression would take the noise for none, and believe every loss to its last digit.
+    """
     losses = table.losses[:, [table.targets.index(name) for name in metrics]]
-    return first_of_copies(table.weights, losses)
+    unit = np.maximum(np.ptp(losses, axis=0), 1e-300)
+    rows = np.concatenate([table.weights, (losses - losses.min(0)) / unit], 1)
+    _, first = np.unique(np.round(rows / SAME), axis=0, return_index=True)
+    return np.isin(np.arange(len(rows)), first)
 
 
 def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:

@@ -30,8 +30,6 @@ from bydore_pyro.utils import DataError, require
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
 LENGTH, NOISE = 1.5, 1e-2  # where it starts: lengths; variance of standardised losses
-#: Where else it starts, if it finds a constant.
-OTHER_STARTS = ((0.3, 1e-2), (0.3, 1e-1), (5.0, 1e-3), (1.5, 1e-1))
 FLAT = 1e-3  # range of what a constant predicts for the runs, as a share of their losses' deviation
 USUAL = (1e-3, 1e3)  # deviations of losses that are fitted as they are
 CHUNK = 4096  # mixtures whose losses are predicted at once
@@ -232,8 +230,7 @@ def likeliest_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProces
     """Fits the kernel of BoTorch's `SingleTaskGP`, with its prior for inputs in [0, 1].
 
     Lengths and noise are searched for by their logarithms, which takes a tenth of the time. Runs on
-    one mixture say how large the noise is. Where the search ends with a constant, it begins anew
-    elsewhere, and the likeliest end counts; None if that is a constant, too.
+    one mixture say how large the noise is. None if the search ends with a constant, or fails.
 
     Args:
         weights: Of the runs ``(N, K)``, no copies of each other.
@@ -243,26 +240,13 @@ def likeliest_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProces
         DataError: When BoTorch is not installed.
     """
     unit = unit_of(losses)
-    losses = losses / unit
-
-    def flat(process: GaussianProcess | None) -> bool:
-        return process is None or not np.ptp(process.predict(weights)) > FLAT * losses.std()
-
-    process, likelihood = _from_start(weights, losses, (LENGTH, NOISE))
-    if flat(process):
-        ends = [(process, likelihood)]
-        ends += [_from_start(weights, losses, start) for start in OTHER_STARTS]
-        process = max(ends, key=lambda end: end[1])[0]
-    if process is None or flat(process):
+    process = _likeliest(weights, losses / unit)
+    if process is None or not np.ptp(process.predict(weights)) > FLAT * (losses / unit).std():
         return None
     return process if unit == 1 else _scaled(process, unit, 1.0)
 
 
-def _from_start(
-    weights: np.ndarray, losses: np.ndarray, start: tuple[float, float]
-) -> tuple[GaussianProcess | None, float]:
-    """Searches for a kernel from a length and a noise; returns the process and its likelihood, or
-    none where the search fails."""
+def _likeliest(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess | None:
     models = require("botorch.models", "baselines")
     marginal = require("gpytorch.mlls", "baselines").ExactMarginalLogLikelihood
     positive = require("gpytorch.constraints", "baselines").Positive
@@ -274,16 +258,14 @@ def _from_start(
         kernel, noise = model.covar_module, model.likelihood.noise_covar
         kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
         noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
-        kernel.lengthscale, noise.noise = start
+        kernel.lengthscale, noise.noise = LENGTH, NOISE
         objective = marginal(model.likelihood, model)
         try:
             fitting.fit_gpytorch_mll(
                 objective, optimizer_kwargs={"options": {"maxiter": ITERATIONS}}
             )
-            model.train()
-            likelihood = float(objective(model(*model.train_inputs), model.train_targets))
         except (problems.ModelFittingError, torch.linalg.LinAlgError):
-            return None, -np.inf
+            return None
     model.eval().requires_grad_(False)
     centre, unit = float(model.outcome_transform.means), float(model.outcome_transform.stdvs)
     constant = centre + unit * float(model.mean_module.constant)
@@ -293,11 +275,10 @@ def _from_start(
             return unit**2 * kernel(_inputs(some), diag=True)
         return unit**2 * kernel(_inputs(some), _inputs(others)).to_dense()
 
-    process = GaussianProcess.conditioned(
+    return GaussianProcess.conditioned(
         lambda some: torch.full((len(some),), constant).double(),
         *(found, unit**2 * float(noise.noise), weights, losses),
     )
-    return process, likelihood
 
 
 def _some(runs: int) -> np.ndarray:

@@ -52,7 +52,10 @@ def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
         DataError: When a loss is not positive.
     """
     if losses.min() <= 0:
-        raise DataError(f"Expected losses > 0 for the log-linear law, found {losses.min():g}")
+        raise DataError(
+            f"Expected losses > 0 for the log-linear law, found {losses.min():g} (a maximised "
+            "metric counts negatively): --method bydore fits any"
+        )
     domains, scale = weights.shape[1], losses.std()
     centred = np.sqrt(SHRINKAGE) * (np.eye(domains) - 1 / domains)
     penalty = np.concatenate([np.zeros((domains, 1)), centred], axis=1)

@@ -19,7 +19,6 @@ from typing import Any, Literal
 import numpy as np
 
 from bydore_pyro.mixture import HDI_PROBABILITY
-from bydore_pyro.tables.copies import first_of_copies
 from bydore_pyro.tables.gaussian_process import (
     GaussianProcess,
     fit_gaussian_process,
@@ -206,7 +205,7 @@ def fit_regression(
             squares. "lightgbm": 1000 trees, learning rate 0.01, seed 42, on one thread, so that the
             same runs give the same trees. "log_linear": olmix's law, see `fit_log_linear`.
             "gaussian_process": see `fit_gaussian_process`.
-        weights: Of the runs ``(N, K)``.
+        weights: Of the runs ``(N, K)``, no copies of each other.
         losses: Of the runs ``(N, T)``, or of one target ``(N,)``; in any unit.
         shares: Of the targets in their mean ``(T,)``.
         own: The domain ``(T,)`` that each target is held-out text of, -1 for none; none if not
@@ -218,10 +217,7 @@ def fit_regression(
             alone finds a constant, or the library that fits is not installed.
     """
     losses = losses.reshape(len(losses), -1)
-    doubt, notes = kind in ("law", "gaussian_process"), tuple[str, ...]()
-    if doubt:
-        once = first_of_copies(weights, losses)
-        weights, losses = weights[once], losses[once]
+    notes: tuple[str, ...] = ()
     for_law = FEWEST_FOR_LAW if worth is None else FEWEST_SCALED_UP
     fewest = {"lightgbm": 2 * MIN_RUNS_IN_LEAF, "law": for_law}.get(kind, 2)
     if len(losses) < fewest:
@@ -243,7 +239,7 @@ def fit_regression(
     return Regression(
         models=models,
         shares=tuple(shares),
-        width=1.0 if doubt else None,
+        width=1.0 if kind in ("law", "gaussian_process") else None,
         least=least,
         notes=notes,
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.tables.column_names import sounds_like_a_perplexity
 from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.tables.left_out import cross_validate, validated
 from bydore_pyro.tables.proposal import (
@@ -128,8 +127,6 @@ def fit_table_of_runs(
     prior, region = prior / prior.sum(), TrustRegion(table.weights, table.runs)
     names = _differing(table, metrics)
     direction = _direction(table, names)
-    if kind == "log_linear":
-        _check_positive(table, names)
     losses = np.stack([table.losses_of(name) for name in names], 1)
     total = sum(metrics[name] for name in names)
     runs = (kind, table.weights, losses, [metrics[name] / total for name in names])
@@ -210,29 +207,8 @@ def _differing(table: RunsTable, metrics: Mapping[str, float]) -> list[str]:
     return found
 
 
-def _check_positive(table: RunsTable, names: Sequence[str]) -> None:
-    """Refuses metrics that olmix's law cannot predict, in their own direction."""
-    for name in names:
-        direction = _direction(table, [name])
-        least = table.losses_of(name).min()
-        if least <= 0:
-            raise DataError(
-                "Expected minimised metrics > 0 or maximised ones < 0 with --method olmix, found "
-                f"{in_own_direction(least, direction):g} in '{name}', which is {direction}: "
-                "--method bydore fits any"
-            )
-
-
 def _unlike(names: Sequence[str], losses: np.ndarray) -> tuple[str, ...]:
-    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone, or of which some
-    are perplexities."""
-    perplexities = [name for name in names if sounds_like_a_perplexity(name)]
-    others = [name for name in names if name not in perplexities]
-    if perplexities and others:
-        return (
-            f"Are the metrics in one unit? '{perplexities[0]}' is a perplexity by its name, and "
-            f"'{others[0]}' is none; NAME=WEIGHT sets what each counts.",
-        )
+    """Returns a note on metrics ``(N, M)`` of which one decides the mean alone."""
     spread = losses.std(0)
     most, least = int(spread.argmax()), int(spread.argmin())
     if spread[most] < UNLIKE * spread[least]:

@@ -26,18 +26,19 @@ from bydore_pyro.tables.column_names import (
     FAILED,
     FINISHED,
     KEYS,
-    NO,
-    REPEATED,
-    SETTING,
-    SUMMARIES,
-    YES,
     key_of,
-    kind_of_state,
     must_be_alike,
-    reason_apart,
+    says_state,
     without_declaration,
 )
-from bydore_pyro.tables.columns import DECLARE, ROUNDING, UNROUNDED, Columns, classified
+from bydore_pyro.tables.columns import (
+    DECLARE,
+    ROUNDING,
+    UNROUNDED,
+    Columns,
+    classified,
+    numbers_of_cells,
+)
 from bydore_pyro.tables.record import Asked
 from bydore_pyro.utils import DataError, listed
 
@@ -123,7 +124,6 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     frames = _without_failed(sheets, notes)
     for path, frame in frames.items():
         _check_alike(frame, path)
-        notes += _differing_settings(frame)
         _once(list(frame.index), path, "run")
     weights, losses = (frames[path] for path in paths)
     if paths[0] == paths[1]:
@@ -222,12 +222,6 @@ def _read(path: Path) -> _Sheet:
     cells = frame.iloc[:, (unique or places)[0]]
     if (cells == "").any():
         raise DataError(f"Expected a name in column '{keys[0]}' of {path}, found none in a row")
-    summaries = [cell for cell in cells if cell.lower() in SUMMARIES]
-    if summaries:
-        raise DataError(
-            f"Expected a run in every row of {path}, found '{summaries[0]}', which sums up others: "
-            "remove the row, or name the run otherwise"
-        )
     named = [place for place, name in enumerate(columns) if name]
     return _Sheet(path=path, frame=frame.iloc[:, named].set_axis(pandas.Index(cells)), notes=notes)
 
@@ -235,26 +229,21 @@ def _read(path: Path) -> _Sheet:
 def _without_failed(
     sheets: Mapping[Path, _Sheet], notes: list[str]
 ) -> dict[Path, pandas.DataFrame]:
-    """Returns the cells of the runs that no file calls failed or unfinished; notes the others."""
+    """Returns the cells of the runs that no file calls failed or unfinished; notes the others.
+
+    Where some runs are called finished, the others are not.
+    """
     frames: dict[Path, pandas.DataFrame] = {}
     states: dict[str, None] = {}
     failed, rows = set[str](), 0
     for path, sheet in sheets.items():
         bad = np.zeros(len(sheet.frame), bool)
-        for name in sheet.frame.columns:
-            if not (kind := kind_of_state(name)):
-                continue
-            cells = sheet.frame[name]
-            without = _unfinished(kind, cells)
-            if without is None:
-                values = listed(list(dict.fromkeys(cells)), 4)
-                notes.append(
-                    f"no run is left out for its '{name}', whose values are not known: {values}"
-                )
-                continue
+        for name in filter(says_state, sheet.frame.columns):
+            cells = sheet.frame[name].str.lower()
+            ended = cells.isin((*FINISHED, ""))
+            without = (~ended if cells.isin(FINISHED).any() else cells.isin(FAILED)).to_numpy(bool)
             bad |= without
-            words = cells[without] if kind == "state" else f"{name} = " + cells[without]
-            states |= dict.fromkeys(words)
+            states |= dict.fromkeys(sheet.frame[name][without])
         frames[path] = sheet.frame[~bad]
         gone = set(sheet.frame.index[bad]) - set(frames[path].index)  # not those that ran again
         failed, rows = failed | gone, max(rows, int(bad.sum()))
@@ -267,24 +256,6 @@ def _without_failed(
         if frames[path].empty:
             raise DataError(f"Expected runs that have finished in {path}, found none")
     return frames
-
-
-def _unfinished(kind: str, cells: pandas.Series) -> np.ndarray | None:
-    """Returns which runs failed, by a column on how they ended; None where nobody knows.
-
-    Where some runs are called finished, the others are not.
-    """
-    known = cells.str.lower()
-    if kind == "code":
-        return ~known.isin(("0", "0.0", "0:0", "")).to_numpy(bool)  # Slurm writes 0:0
-    if kind == "state":
-        if known.isin(FINISHED).any():
-            return ~known.isin((*FINISHED, "")).to_numpy(bool)
-        failed = known.isin(FAILED)
-        return failed.to_numpy(bool) if failed.any() or known.nunique() < 2 else None
-    if not known.isin((*YES, *NO, "")).all():
-        return None
-    return known.isin(NO if kind == "success" else YES).to_numpy(bool)
 
 
 def _check_alike(frame: pandas.DataFrame, path: Path) -> None:
@@ -325,28 +296,16 @@ def _check_joined(
             )
 
 
-def _differing_settings(frame: pandas.DataFrame) -> list[str]:
-    """Returns a line on settings, such as learning rates, of which runs have several values."""
-    found = []
-    for name in frame.columns:
-        values = sorted({*frame[name]} - {""})
-        if len(values) > 1 and reason_apart(name) == SETTING and not REPEATED.search(name):
-            found.append(f"{name} ({listed(values, 3)})")
-    return [f"settings that differ between runs: {listed(found, 4)}"] if found else []
-
-
 def _numbers(
     frame: pandas.DataFrame, names: Sequence[str], path: Path, *, missing: bool = False
 ) -> np.ndarray:
     """Returns columns as finite numbers ``(rows, columns)``, NaN for what may be `missing`."""
-    import pandas
-
     names = list(names)
-    values = frame[names].apply(pandas.to_numeric, errors="coerce").to_numpy(float, copy=True)
+    values = numbers_of_cells(frame[names])
     wrong = ~(np.abs(values) < 1e100)  # a run that diverged so far would hide all others
     if missing:
         values[wrong] = np.nan
-        absent = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))
+        absent = frame[names].apply(lambda cells: cells.str.lower().isin(MISSING))
         wrong &= ~absent.to_numpy(bool)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]

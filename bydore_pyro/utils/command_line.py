@@ -130,7 +130,7 @@ def _default(each: dataclasses.Field[Any]) -> Any:
 def _parser(
     name: str,
     about: str,
-    parts: Iterable[type],
+    parts: Collection[type],
     own: Mapping[str, Any],
     common: Sequence[str],
     listed: Collection[str],
@@ -140,14 +140,13 @@ def _parser(
     parser = _Parser(name, description=about, argument_default=argparse.SUPPRESS,
                      allow_abbrev=False, add_help=False)  # fmt: skip
     fields: dict[str, dataclasses.Field[Any]] = {}
-    hints: dict[str, Any] = {}
+    hints = _hints(parts)
     sections = {"options": list(common)}
     for part in parts:
         of_part = {each.name: each for each in dataclasses.fields(part)}
         title = re.split(r"\.\s|\.$", inspect.getdoc(part) or "")[0]
         sections[title] = [key for key in of_part if key not in common]
         fields |= of_part
-        hints |= typing.get_type_hints(part)
     for title, keys in sections.items():
         group = parser.add_argument_group(title)
         for key in keys:

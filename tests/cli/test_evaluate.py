@@ -26,12 +26,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return save_model(folder / "model"), folder / "data"
 
 
+def arguments(trained: tuple[Path, Path], *tasks: str) -> list[str]:
+    """Three questions of tasks, without examples, asked of a model."""
+    model, data = trained
+    given = [str(model), "--tasks", *tasks, "--data_dir", str(data), "--device", "cpu"]
+    return [*given, "--num_fewshot", "0", "--limit", "3"]
+
+
 def test_scores_are_told_and_written_beside_the_model_once(
     trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, data = trained
-    given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
-    given += ["--num_fewshot", "0", "--limit", "3", "--device", "cpu"]
+    model, given = trained[0], arguments(trained, "arc_easy", "sciq")
     evaluate_command(given)
     captured, written = capsys.readouterr(), (model / "scores.json").read_text()
     scores = json.loads(written)
@@ -55,15 +60,13 @@ def test_contexts_are_as_long_as_the_model_was_trained(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    refused: Callable[..., str],
 ) -> None:
-    """Of documents and of benchmarks; the model takes 512 tokens."""
+    """Of documents and of benchmarks."""
     model = shutil.copytree(trained[0], tmp_path / "model")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "trained_sequence_length": 24}))
     text = str(write_lines(tmp_path / "own.jsonl", [{"text": "a bird " * 50}]))
-    given = [str(model), "--tasks", "sciq", text, "--data_dir", str(trained[1]), "--num_fewshot"]
-    given += ["0", "--limit", "3", "--device", "cpu"]
+    given = arguments((model, trained[1]), "sciq", text)
     score, lengths = evaluate._score, []
 
     def noted(scored: Any, *rest: Any) -> dict[str, Any]:
@@ -81,8 +84,6 @@ def test_contexts_are_as_long_as_the_model_was_trained(
         assert scores["context"]["tokens"] == lengths[-1] == tokens
         assert (scores["tasks"][text]["tokens"], scores["tasks"][text]["cut"]) == (tokens - 1, 1)
         assert told in capsys.readouterr().err
-    more = ["--sequence_length", "513", "--out", str(tmp_path / "more.json")]
-    assert "Expected --sequence_length <= 512" in refused("evaluate", *given, *more)
 
 
 def test_what_is_done_is_kept_and_gone_on_with(
@@ -93,11 +94,9 @@ def test_what_is_done_is_kept_and_gone_on_with(
     refused: Callable[..., str],
 ) -> None:
     """Ctrl-C, and then a failure: every task that was scored is in a file, whole."""
-    model, data = trained
     whole, out = tmp_path / "whole.json", tmp_path / "deep" / "scores.json"
     unfinished = tmp_path / "deep" / "scores.unfinished.json"
-    given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
-    given += ["--num_fewshot", "0", "--limit", "7", "--out"]
+    given = [*arguments(trained, "arc_easy", "sciq"), "--out"]
     evaluate_command([*given, str(whole)])
     original = evaluate._score
 
@@ -144,6 +143,7 @@ def test_mistakes_are_one_line(
     (tmp_path / "broken" / "piqa").mkdir(parents=True)
     (tmp_path / "broken" / "piqa" / "train.jsonl").write_text("goal,label\n")
     other = str(write_lines(tmp_path / "other.jsonl", [{"body": "a bird"}]))
+    own = str(write_lines(tmp_path / "own.jsonl", [{"text": "a bird"}]))
     bare = shutil.copytree(model, tmp_path / "bare")
     for path in bare.glob("*token*"):
         path.unlink()
@@ -155,6 +155,7 @@ def test_mistakes_are_one_line(
         ([*given, "--tasks", "evil"], "Expected tasks one of 'pile13', 'social_iqa'"),
         (given, "Expected a folder DATA/piqa (--data_dir DATA), or --hub, found neither"),
         ([*given, "--tasks", other], "Expected a column 'text', found body"),
+        ([*given, "--tasks", own, "--sequence_length", "513"], "Expected --sequence_length <= 512"),
         ([str(bare), "--out", out, "--tasks", other], "Expected a model's folder"),
         ([*given, "--data_dir", str(tmp_path / "broken")], "piqa/train.jsonl, line 1"),
         ([*given, "--data_dir", str(tmp_path / "part")], "No such file or directory"),

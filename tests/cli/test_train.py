@@ -103,17 +103,8 @@ def test_natural_weights_are_the_same_for_all(tmp_path: Path) -> None:
 
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
     """SIGKILL, which leaves nobody time for anything."""
-    options = [
-        *given,
-        "--mixture",
-        "natural",
-        "--model",
-        str(PROXY),
-        "--tokens",
-        "10K",
-        "--save_every",
-        "4",
-    ]
+    options = [*given, "--mixture", "natural", "--model", str(PROXY)]
+    options += ["--tokens", "10K", "--save_every", "4"]
     train_command([*options, "--out", str(tmp_path / "whole")])
     process = forked(partial(train_command, options), tmp_path / "told")
     checkpoints = tmp_path / "run/checkpoints"

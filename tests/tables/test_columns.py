@@ -47,7 +47,6 @@ WEIGHTS, METRIC = (DOMAINS, FIRST), ("loss", LOSS)
         (WEIGHTS, ("check", 1), METRIC),
         (("dose", 0.003), WEIGHTS, METRIC),
         (WEIGHTS, (tuple(f"epochs_{n}" for n in DOMAINS), FIRST * [3, 1, 2, 5]), METRIC),
-        (WEIGHTS, (tuple(f"share of {n}, %" for n in DOMAINS), 100 * FIRST), METRIC),
         (WEIGHTS, ("acc", FIRST[:, 0]), ("error", 1 - FIRST[:, 0]), METRIC),
         (WEIGHTS, ("toxicity_score", 0), METRIC),
         (("val_loss_a", LOSS), WEIGHTS, ("train_loss", LOSS), ("loss__MIN", LOSS), METRIC),
@@ -91,6 +90,7 @@ TWO_MIXTURES = {
     "no names": ([*DOMAINS, "a", "b", "c", "d"], [FIRST, SECOND]),
     "second": ([*DOMAINS, *(f"{n}_2" for n in DOMAINS)], [FIRST, SECOND]),
     "percent": ([*DOMAINS, *(f"{n}_late" for n in DOMAINS)], [FIRST, 100 * SECOND]),
+    "one mixture twice": ([*DOMAINS, *(f"{n}, %" for n in DOMAINS)], [FIRST, 100 * FIRST]),
     "parts": ([f"phase_{p}_{n}" for p in (0, 1) for n in DOMAINS], [0.8 * FIRST, 0.2 * SECOND]),
     "one end for all": (
         [f"{p}/{n}" for p in ("first", "end") for n in DOMAINS],
@@ -149,6 +149,8 @@ def test_where_rounding_hides_which_columns_sum_to_1_names_decide() -> None:
     found = classified(frame, PLACE, "both")
     assert found.weights == tuple(f"weights/{name}" for name in DOMAINS)
     assert found.metrics == ("penalty", "loss")
+    found = classified(frame.assign(penalty="0"), PLACE, "both")
+    assert (found.metrics, found.unused) == (("penalty", "loss"), ())
 
 
 def test_a_file_of_weights_has_no_other_columns_but_those_set_apart() -> None:

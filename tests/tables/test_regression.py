@@ -153,21 +153,6 @@ def test_either_has_the_moments_of_a_draw_of_one_of_two() -> None:
     assert unsure == pytest.approx((drawn[:, 1] - drawn[:, 0]).std(), rel=0.1)
 
 
-@pytest.mark.parametrize("kind", ["law", "gaussian_process"])
-def test_rows_that_stand_three_times_change_nothing(kind: Any) -> None:
-    """Taken for three runs without noise, they collapse the process to a constant."""
-    weights, losses = planted(10, noise=0.05)
-    test = planted(50, seed=1)[0]
-    once = fit_regression(kind, weights, losses)
-    thrice = fit_regression(kind, np.repeat(weights, 3, 0), np.repeat(losses, 3))
-    np.testing.assert_array_equal(thrice.predict(test), once.predict(test))
-    np.testing.assert_array_equal(
-        np.asarray(thrice.deviation(test)), np.asarray(once.deviation(test))
-    )
-    with pytest.raises(DataError, match=r"Expected at least .* runs for .*, found 1"):
-        fit_regression(kind, np.repeat(weights[:1], 9, 0), np.repeat(losses[:1], 9))
-
-
 @pytest.mark.parametrize("kind", ["law", "linear", "lightgbm", "log_linear", "gaussian_process"])
 @pytest.mark.parametrize("unit", [1e-9, 1e25])
 def test_losses_in_any_unit(kind: Any, unit: float) -> None:

@@ -176,8 +176,10 @@ def test_runs_that_did_not_finish_are_left_out_and_counted(tmp_path: Path) -> No
         read_runs(path)
     words = {"killed": 1, "preempted": 1, "fine": 0}
     for word, gone in words.items():  # where nothing is called finished, known words count
-        path.write_text(f"run,status,x,y,loss\na,{word},0.5,0.5,1\nb,good,0.25,0.75,2\n")
-        assert len(read_runs(path).runs) == 2 - gone
+        for name in ("status", "Run State", "_state"):
+            path.write_text(f"run,{name},x,y,loss\na,{word},0.5,0.5,1\nb,good,0.25,0.75,2\n")
+            table = read_runs(path)
+            assert (len(table.runs), table.targets) == (2 - gone, ("loss",))
     ratios = "run,x,y\na,0.5,0.5\nb,0.25,0.75\nc,1,0\n"
     metrics = "run,status,loss\na,completed,1\nb,running,2\nc,completed,3\n"
     table = read_runs(write(tmp_path / "..", ratios=ratios, metrics=metrics) / "ratios.csv")
@@ -215,36 +217,6 @@ def test_the_runs_are_named_by_a_column_that_names_each_once(tmp_path: Path) -> 
     assert read_runs(path / "runs.csv").runs == ("first", "second")
 
 
-@pytest.mark.parametrize(
-    ("column", "cells", "kept", "note"),
-    [
-        ("Run State", ("finished", "crashed"), ("a",), "left out, as their state is crashed: 1 of"),
-        ("_state", ("finished", "finished"), ("a", "b"), ""),
-        ("diverged", ("False", "True"), ("a",), "left out, as their state is diverged = True: 1"),
-        ("is_finished", ("1", "0"), ("a",), "left out, as their state is is_finished = 0: 1 of 2"),
-        ("exit_code", ("0", "137"), ("a",), "left out, as their state is exit_code = 137: 1 of 2"),
-        ("ExitCode", ("0:0", "1:0"), ("a",), "left out, as their state is ExitCode = 1:0: 1 of 2"),
-        ("status", ("0", "1"), ("a", "b"), "no run is left out for its 'status', whose values are"),
-        ("state_reason", ("", "full"), ("a", "b"), ""),
-    ],
-)
-def test_columns_on_how_runs_ended_are_read_or_named(
-    tmp_path: Path, column: str, cells: tuple[str, str], kept: tuple[str, ...], note: str
-) -> None:
-    text = f"run,{column},x,y,loss\na,{cells[0]},0.5,0.5,1\nb,{cells[1]},0.25,0.75,2\n"
-    table = read_runs(write(tmp_path, runs=text) / "runs.csv")
-    assert (table.runs, table.targets) == (kept, ("loss",))
-    assert "; ".join(table.notes)[: len(note)] == note
-    assert bool(table.notes) == bool(note)
-
-
-@pytest.mark.parametrize("name", ["mean", "Std", "Total", "50%"])
-def test_a_row_that_sums_up_others_is_no_run(tmp_path: Path, name: str) -> None:
-    text = f"run,x,y,loss\na,0.5,0.5,1\nb,0.25,0.75,2\n{name},0.375,0.625,1.5\n"
-    with pytest.raises(DataError, match=f"a run in every row of .*, found '{name}', which sums"):
-        read_runs(write(tmp_path, runs=text) / "runs.csv")
-
-
 def test_two_files_that_name_one_run_differently_are_refused(tmp_path: Path) -> None:
     """The index is the number of a row, which another order of rows changes."""
     ratios = "index,name,x,y\n0,a,0.5,0.5\n1,b,0.25,0.75\n"
@@ -258,7 +230,7 @@ def test_two_files_that_name_one_run_differently_are_refused(tmp_path: Path) -> 
     assert read_runs(tmp_path / "runs.csv").runs == ("a", "b")
 
 
-def test_settings_and_models_that_differ_are_named_or_refused(tmp_path: Path) -> None:
+def test_models_that_differ_are_refused(tmp_path: Path) -> None:
     def rows(**columns: list[str]) -> Path:
         names = ("run", "x", "y", *columns, "loss")
         lines = [",".join(names)]
@@ -266,8 +238,7 @@ def test_settings_and_models_that_differ_are_named_or_refused(tmp_path: Path) ->
             lines.append(",".join((f"r{number}", "0.5", "0.5", *cells, str(number + 1))))
         return write(tmp_path, runs="\n".join(lines)) / "runs.csv"
 
-    notes = read_runs(rows(lr=["1e-3", "1e-3", "2e-3"], seed=["1", "2", "3"])).notes
-    assert notes == ("settings that differ between runs: lr (1e-3, 2e-3)",)
+    assert read_runs(rows(lr=["1e-3", "1e-3", "2e-3"])).columns.ignored["lr"] == "a setting"
     for name in ("tokens (B)", "Train steps", "params (M)", "arch", "max_seq_len", "hidden_dim"):
         with pytest.raises(DataError, match="losses of different ones do not compare"):
             read_runs(rows(**{name: ["10", "10", "20"]}))
