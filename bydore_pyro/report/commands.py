@@ -14,15 +14,16 @@ from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
 from bydore_pyro.runs import GIVEN
 from bydore_pyro.shards import names_shards
+from bydore_pyro.training import TargetConfig
 
 OF_SHARDS = (  # parts and options that say how shards are read
     *(("tokenizer", name) for name in ("tokenizer", "separator", "token_bytes")),
     ("corpus", "validation_fraction"),
 )
 OF_TEXT = ("validation_fraction", "shortest_document", "longest_document", "data_seed")
-LENGTH, BATCH = 2048, 512  # of `bydore train`: tokens of a sequence, sequences of a step
+LENGTH, BATCH = TargetConfig.sequence_length, TargetConfig.target_batch_sequences
+EPOCHS = TargetConfig.max_epochs
 USUAL = 1e9  # tokens of a training that nothing says the length of
-EPOCHS = 4.0  # most readings of a domain's text, where `bydore train` is told no other number
 FEWEST = 100  # steps of a training that nothing says the length of
 MARGIN = 0.9  # of the longest one: steps are whole, and the number has two digits
 
@@ -126,9 +127,8 @@ def _length(record: RunRecord) -> str:
     found = f"--tokens {'1B' if said == f'{USUAL:.0f}' else said}"
     if (sequence, batch) != (LENGTH, BATCH):
         found += f" --sequence_length {sequence} --target_batch_sequences {batch}"
-    epochs = math.ceil(tokens / step) * step / once
-    if epochs > EPOCHS:
-        found += f" --max_epochs {math.ceil(100 * epochs) / 100:g}"
+    if tokens > EPOCHS * once:
+        found += f" --max_epochs {math.ceil(100 * tokens / once) / 100:g}"
     return f"{found} --device auto"
 
 
