@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
 from bydore_pyro.runs import GIVEN
@@ -48,7 +49,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     data, prepare = _data(record)
     if prepare:
         found.append(("All of the text as the tokens that trainings take", prepare))
-    if length := _length(record):
+    if length := _length(record, record.mixture):
         train = f"bydore train --mixture {mixture} --data {data} --model models/target-60m {length}"
         found += [
             (f"A target model trained on exactly {weights[4:]}", f"{train} --out DIR"),
@@ -107,7 +108,7 @@ def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     )
 
 
-def _length(record: RunRecord) -> str:
+def _length(record: RunRecord, mixture: Mixture) -> str:
     """Returns the options of a training that say how long it is, "" where there is too little text.
 
     It is as long as the run that the weights are for. Where none is known, no text is read more
@@ -117,7 +118,7 @@ def _length(record: RunRecord) -> str:
     small = int(record.asked("run", "sequence_length") or LENGTH)
     sizes = [(LENGTH, BATCH), (small, int(record.asked("search", "batch_sequences") or BATCH))]
     for sequence, batch in [*sizes, (small, 1)]:
-        step, once = sequence * batch, _read_once(record, sequence)
+        step, once = sequence * batch, _read_once(record, mixture, sequence)
         tokens = float(asked) if asked else min(USUAL, MARGIN * EPOCHS * once)
         if once and tokens >= (1 if asked else FEWEST) * step:
             break
@@ -132,12 +133,10 @@ def _length(record: RunRecord) -> str:
     return f"{found} --device auto"
 
 
-def _read_once(record: RunRecord, sequence: int) -> float:
+def _read_once(record: RunRecord, mixture: Mixture, sequence: int) -> float:
     """Returns the tokens of the training that reads a domain's whole sequences once and no domain
     more often; infinity where the size of the text is not known."""
-    mixture, domains = record.mixture, record.index.get("domains", {})
-    assert mixture is not None
-    found = [math.inf]
+    domains, found = record.index.get("domains", {}), [math.inf]
     for name, weight in mixture.as_dict().items():
         if weight > 0 and name in domains:
             text = domains[name]["train"]
