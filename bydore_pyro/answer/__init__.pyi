@@ -24,7 +24,6 @@ from .outlook import outlook_of as outlook_of
 from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
 from .plots import picture_label as picture_label
-from .plots import plot_rounds as plot_rounds
 from .plots import plot_weights as plot_weights
 from .question import Objective as Objective
 from .question import Question as Question

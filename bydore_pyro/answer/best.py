@@ -22,30 +22,22 @@ class Best:
     """A decision, with what it was decided by.
 
     Attributes:
-        decision: See `bydore_pyro.core.best_mixture`; the weights are within the bounds, exactly.
+        decision: See `bydore_pyro.core.best_mixture`.
         goal: What was asked.
         law: Draws of the law at the length that was asked for.
-        question: Whose bounds they are.
     """
 
     decision: Decision
     goal: Goal
     law: LawDraws
-    question: Question
-
-    @property
-    def decided_on(self) -> tuple[LawDraws, Goal]:
-        """The draws of the law that the decision rests on, and the goal of these."""
-        return _decided_on(self.law, self.goal)
 
     @cached_property
     def draws(self) -> Tensor:
         """The best mixture of each of D draws ``(D, K)``."""
-        count = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(self.question.names)))
+        count = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(self.decision.weights)))
         law, goal = few(self.law, self.goal, count)
         # The decision has served enough of all draws. Of these few it may not be enough.
-        found = best_mixture_draws(law, replace(goal, probability=ANY))
-        return self.question.within(found)
+        return best_mixture_draws(law, replace(goal, probability=ANY))
 
 
 def best_of(forecast: Forecast, question: Question) -> Best:
@@ -62,12 +54,11 @@ def best_of(forecast: Forecast, question: Question) -> Best:
     law = forecast.law
     if question.tokens is not None:
         law = carried(law, question.tokens)
-    decision = best_mixture(*_decided_on(law, goal))
-    weights = question.within(decision.weights[None])[0]
-    return Best(decision._replace(weights=weights), goal, law, question)
+    return Best(best_mixture(*decided_on(law, goal)), goal, law)
 
 
-def _decided_on(law: LawDraws, goal: Goal) -> tuple[LawDraws, Goal]:
+def decided_on(law: LawDraws, goal: Goal) -> tuple[LawDraws, Goal]:
+    """Returns the draws of a law that a decision rests on, and the goal of these."""
     if goal.objective != "worst" or goal.importance is None:
         return law, goal
     return few(law, goal, max(FEWEST_DRAWS, OF_THE_WORST // len(goal.importance)))

@@ -185,7 +185,7 @@ class Forecast:
     def expected(self, mixture: Tensor) -> dict[str, Expected]:
         """Returns the losses of one run on a mixture ``(K,)``, by text."""
         losses = self.measured(mixture[None])[:, 0]
-        rows = zip(self.texts, losses.mean(0).tolist(), *_ends(losses), strict=True)
+        rows = zip(self.texts, losses.mean(0).tolist(), *ends(losses).tolist(), strict=True)
         return {text: Expected(loss=m, low=a, high=b) for text, m, a, b in rows}
 
     def difference(self, mixture: Tensor, other: Tensor) -> dict[str, Difference]:
@@ -196,7 +196,7 @@ class Forecast:
         both = self.measured(torch.stack([mixture, other]))
         apart = both[:, 0] - both[:, 1]
         better = (apart < 0).double().mean(0).tolist()
-        rows = zip(self.texts, apart.mean(0).tolist(), *_ends(apart), better, strict=True)
+        rows = zip(self.texts, apart.mean(0).tolist(), *ends(apart).tolist(), better, strict=True)
         return {t: Difference(loss=m, low=a, high=b, better=p) for t, m, a, b, p in rows}
 
     def curves(self) -> dict[str, Curve]:
@@ -211,9 +211,7 @@ class Forecast:
         grid = low * (high / low) ** steps  # (P, K)
         given = (draws.level[:, None], draws.slope[:, None], draws.power[:, None])
         losses = law_losses(*given, grid)  # (S, P, K)
-        outside = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2]).double()
-        ends = torch.quantile(losses, outside, 0)
-        columns = (grid / unit, losses.mean(0), ends[0], ends[1], ratio / unit, known.losses)
+        columns = (grid / unit, losses.mean(0), *ends(losses), ratio / unit, known.losses)
         return {
             name: Curve(**{
                 part: tuple(values[:, k].tolist())
@@ -285,8 +283,7 @@ def _off_the_law(noise: Tensor, seed: int) -> Tensor:
     return noise * (shared * normal[..., :1] + single * normal[..., 1:])
 
 
-def _ends(draws: Tensor) -> tuple[list[float], list[float]]:
-    """Returns the ends of the intervals of draws ``(S, N)``."""
+def ends(draws: Tensor) -> Tensor:
+    """Returns the lower and the upper ends ``(2, ...)`` of the intervals of draws ``(S, ...)``."""
     outside = (1 - LEVEL) / 2
-    low, high = torch.quantile(draws, torch.tensor([outside, 1 - outside]).double(), 0)
-    return low.tolist(), high.tolist()
+    return torch.quantile(draws, torch.tensor([outside, 1 - outside]).double(), 0)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer.best import Best, few
-from bydore_pyro.answer.forecast import LEVEL, Curve, Difference, Expected, Forecast
+from bydore_pyro.answer.best import Best, decided_on, few
+from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
 from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.core import best_mixture, freedom, frontier, losses_of, objectives
 from bydore_pyro.utils import Number
@@ -132,9 +132,9 @@ def outlook_of(
     free = {}
     law, goal = few(best.law, best.goal, FEW_DRAWS)
     if len(names) <= MANY:
-        ends = freedom(law, goal, weights, RISE).tolist()
+        rows = freedom(law, goal, weights, RISE).tolist()
         least, most = question.least_weights.tolist(), question.most_weights.tolist()
-        rows_of = zip(names, ends, least, most, strict=True)
+        rows_of = zip(names, rows, least, most, strict=True)
         free = {name: (max(low, a), min(high, b)) for name, (low, high), a, b in rows_of}
     kept = question.objective == "none_worse"
     line = {}
@@ -184,7 +184,7 @@ def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Boun
         found += [(*row, side) for row in rows if asked[row[1]] and holds[row[1]]]
     if not found:
         return ()
-    (law, goal), with_all = best.decided_on, decision.weights
+    (law, goal), with_all = decided_on(best.law, best.goal), decision.weights
     if question.objective == "none_worse":
         some, of_some = few(law, goal, OF_A_CHANCE)
         with suppress(ValueError):  # of few draws too few may be served, by chance
@@ -197,10 +197,10 @@ def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Boun
             (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
         other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights
         aim = objectives(law, goal, torch.stack([with_all, other]))  # (S, 2)
-        rise, outside = aim[:, 0] - aim[:, 1], (1 - LEVEL) / 2
+        rise = aim[:, 0] - aim[:, 1]
         if float(rise.mean()) <= 0:  # the two are the same, as far as they were solved
             return Expected(loss=0.0, low=0.0, high=0.0)
-        low, high = torch.quantile(rise, torch.tensor([outside, 1 - outside]).double()).tolist()
+        low, high = ends(rise).tolist()
         return Expected(loss=float(rise.mean()), low=low, high=high)
 
     priced = []

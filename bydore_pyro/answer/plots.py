@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, interval_of, shown_rows
+from bydore_pyro.mixture import Mixture, interval_of, shown_rows
 from bydore_pyro.utils import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_ROUNDS = 12  # small pictures of a training that moved its mixture
 SHORT = 36  # characters of a name
 SUM = "0.25"  # of the sums of several domains, grey
 
@@ -89,54 +86,4 @@ def plot_weights(mixture: Mixture) -> Figure:
     signs += [] if mixture.free_weights is None else ["hollow: free of caps"]
     signs += ["squares: sums"] if any(row.kind != "domain" for row in rows) else []
     figure.suptitle(f"The weights{intervals}\n{'; '.join(signs)}", fontsize=10)
-    return figure
-
-
-def plot_rounds(
-    names: Sequence[str],
-    steps: Sequence[int],
-    weights: np.ndarray,
-    intervals: np.ndarray,
-    last: int,
-) -> Figure:
-    """Draws the weights of a training that moved its mixture, a small picture for each domain.
-
-    Args:
-        names: The ``K`` domains; of more than twelve the eleven of the largest weights are drawn,
-            and the sum of the rest.
-        steps: After which rounds were measured ``(R,)``.
-        weights: Before the first round and from each on ``(R + 1, K)``.
-        intervals: Of each round's posterior ``(R, 2, K)``.
-        last: Steps of the run.
-    """
-    from matplotlib.figure import Figure
-
-    order = np.argsort(-weights.max(0), kind="stable")
-    many = len(names) > MOST_ROUNDS
-    shown, hidden = (order[: MOST_ROUNDS - many], order[MOST_ROUNDS - many :])
-    rows, colours = -(-(len(shown) + many) // 3), domain_colours(names)
-    figure = Figure(figsize=(9, 0.6 + 1.6 * rows), layout="constrained")
-    grid = figure.subplots(rows, 3, sharex=True, sharey=not many, squeeze=False).ravel().tolist()
-    top = 1.05 * max(float(weights[:, shown].max()), float(intervals[:, 1, shown].max(initial=0)))
-    ends = [*steps, last]
-    for axes, k in zip(grid, shown, strict=False):
-        colour = colours[names[k]]
-        for begin, end, (low, high) in zip(steps, ends[1:], intervals[:, :, k], strict=True):
-            axes.fill_between([begin, end], low, high, color=colour, alpha=0.3, linewidth=0)
-        axes.step([0, *ends], [*weights[:, k], weights[-1, k]], where="post", color=colour)
-        axes.set_title(picture_label(names[k]), fontsize=9)
-        if many:  # the rest has a scale of its own
-            axes.set_ylim(-0.05 * top, top)
-    left = grid[len(shown) :]
-    if many:
-        sums = weights[:, hidden].sum(1)
-        left[0].step([0, *ends], [*sums, sums[-1]], where="post", color=SUM)
-        left[0].set_title(f"the rest ({len(hidden)} domains)", fontsize=9)
-    for axes in left[many:]:
-        axes.set_axis_off()
-    figure.supxlabel("step of the model", fontsize=9)
-    figure.supylabel("weight", fontsize=9)
-    figure.suptitle(
-        f"The weights, with each round's {100 * HDI_PROBABILITY:.0f} % interval", fontsize=10
-    )
     return figure

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from bydore_pyro.mixture import effective_shares, within_bounds
+from bydore_pyro.mixture import effective_shares
 
 Objective = Literal["mean", "worst", "none_worse"]
 
@@ -93,14 +93,6 @@ class Question:
     baseline: str = "natural"
     references: Mapping[str, Tensor] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    def within(self, weights: Tensor) -> Tensor:
-        """Returns the nearest weights ``(D, K)`` within the bounds, exactly; without bounds they
-        stay as they are."""
-        if self.most is None and not self.least:
-            return weights
-        bounds = self.least_weights.numpy(), self.most_weights.numpy()
-        return torch.from_numpy(within_bounds(weights.numpy(), *bounds))
 
     @property
     def least_weights(self) -> Tensor:

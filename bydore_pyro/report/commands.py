@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
 from bydore_pyro.runs import GIVEN
 from bydore_pyro.shards import names_shards
+from bydore_pyro.training import TargetConfig
 
 OF_SHARDS = (  # parts and options that say how shards are read
     *(("tokenizer", name) for name in ("tokenizer", "separator", "token_bytes")),
     ("corpus", "validation_fraction"),
 )
 OF_TEXT = ("validation_fraction", "shortest_document", "longest_document", "data_seed")
-LENGTH, BATCH = 2048, 512  # of `bydore train`: tokens of a sequence, sequences of a step
+LENGTH, BATCH = TargetConfig.sequence_length, TargetConfig.target_batch_sequences
+EPOCHS = TargetConfig.max_epochs
 USUAL = 1e9  # tokens of a training that nothing says the length of
-EPOCHS = 4.0  # most readings of a domain's text, where `bydore train` is told no other number
 FEWEST = 100  # steps of a training that nothing says the length of
 MARGIN = 0.9  # of the longest one: steps are whole, and the number has two digits
 
@@ -47,7 +49,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     data, prepare = _data(record)
     if prepare:
         found.append(("All of the text as the tokens that trainings take", prepare))
-    if length := _length(record):
+    if length := _length(record, record.mixture):
         train = f"bydore train --mixture {mixture} --data {data} --model models/target-60m {length}"
         found += [
             (f"A target model trained on exactly {weights[4:]}", f"{train} --out DIR"),
@@ -106,7 +108,7 @@ def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     )
 
 
-def _length(record: RunRecord) -> str:
+def _length(record: RunRecord, mixture: Mixture) -> str:
     """Returns the options of a training that say how long it is, "" where there is too little text.
 
     It is as long as the run that the weights are for. Where none is known, no text is read more
@@ -116,7 +118,7 @@ def _length(record: RunRecord) -> str:
     small = int(record.asked("run", "sequence_length") or LENGTH)
     sizes = [(LENGTH, BATCH), (small, int(record.asked("search", "batch_sequences") or BATCH))]
     for sequence, batch in [*sizes, (small, 1)]:
-        step, once = sequence * batch, _read_once(record, sequence)
+        step, once = sequence * batch, _read_once(record, mixture, sequence)
         tokens = float(asked) if asked else min(USUAL, MARGIN * EPOCHS * once)
         if once and tokens >= (1 if asked else FEWEST) * step:
             break
@@ -126,18 +128,15 @@ def _length(record: RunRecord) -> str:
     found = f"--tokens {'1B' if said == f'{USUAL:.0f}' else said}"
     if (sequence, batch) != (LENGTH, BATCH):
         found += f" --sequence_length {sequence} --target_batch_sequences {batch}"
-    epochs = math.ceil(tokens / step) * step / once
-    if epochs > EPOCHS:
-        found += f" --max_epochs {math.ceil(100 * epochs) / 100:g}"
+    if tokens > EPOCHS * once:
+        found += f" --max_epochs {math.ceil(100 * tokens / once) / 100:g}"
     return f"{found} --device auto"
 
 
-def _read_once(record: RunRecord, sequence: int) -> float:
+def _read_once(record: RunRecord, mixture: Mixture, sequence: int) -> float:
     """Returns the tokens of the training that reads a domain's whole sequences once and no domain
     more often; infinity where the size of the text is not known."""
-    mixture, domains = record.mixture, record.index.get("domains", {})
-    assert mixture is not None
-    found = [math.inf]
+    domains, found = record.index.get("domains", {}), [math.inf]
     for name, weight in mixture.as_dict().items():
         if weight > 0 and name in domains:
             text = domains[name]["train"]

@@ -139,8 +139,7 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float] = NONE) ->
 
 def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
     """Judges the probability that no target is worse, by the one that was asked for."""
-    held, asked = outlook.none_worse or 0.0, outlook.probability
-    asked = SURE if asked is None else asked
+    held, asked = outlook.none_worse or 0.0, outlook.probability or SURE
     level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
     figures = (
         f"None is worse by more than {number(outlook.tolerance)} nats in {percent(held, asked)} of "

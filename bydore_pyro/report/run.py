@@ -99,8 +99,7 @@ class RunRecord:
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
-    """Reads the folder of a search, a case, another method's fit, several seeds, or a training that
-    moved its mixture.
+    """Reads the folder of a search, a case, another method's fit, or several seeds.
 
     Args:
         folder: The run.

@@ -8,11 +8,8 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import uniform_weights as uniform_weights
-from .domains import with_targets as with_targets
-from .goal import KNOWN as KNOWN
 from .goal import NATURAL as NATURAL
 from .goal import GoalConfig as GoalConfig
-from .goal import weights_of as weights_of
 from .methods import METHODS as METHODS
 from .methods import REPEATING as REPEATING
 from .methods import MethodOptions as MethodOptions
@@ -26,11 +23,8 @@ from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
 from .options import options_or_resumed as options_or_resumed
-from .record import MatchingRecord as MatchingRecord
 from .record import Metrics as Metrics
-from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent
-from .record import TargetRecord as TargetRecord
 from .run import Found as Found
 from .run import begin_run as begin_run
 from .run import is_finished as is_finished

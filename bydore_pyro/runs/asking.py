@@ -33,7 +33,13 @@ from bydore_pyro.measure import (
 from bydore_pyro.mixture import REPETITION_CONSTANT, Mixture, mixture_from, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.cautions import tell_cautions
-from bydore_pyro.runs.domains import belongs_of, domains_of, hashes_of, language_model, load_domains
+from bydore_pyro.runs.domains import (
+    belongs_of,
+    hashes_of,
+    language_model,
+    load_domains,
+    search_domains,
+)
 from bydore_pyro.runs.goal import KNOWN, GoalConfig, weights_of
 from bydore_pyro.runs.metrics import common_metrics
 from bydore_pyro.runs.options import Options, absolute, mixture_anywhere, targets_anywhere
@@ -194,15 +200,12 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         )
     readings = list(read_readings(run))
     names = _remaining(whole.names, config.drop)
-    count = whole.num_domains  # the same text is kept as for the search, the check's too
-    measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
-    kept_text = {"measured": measured, "checked": checked}
-    everything = domains_of(options, whole.corpus, options.run.seed, **kept_text)
     own = dataclasses.replace(options.run, domains=names)
     options = dataclasses.replace(options, run=own)
-    domains = domains_of(options, whole.corpus, options.run.seed, **kept_text)
+    # The same text is kept as for the search.
+    domains = search_domains(options, whole.corpus, options.run.seed, whole.num_domains)
     tell_cautions(options, domains)
-    texts = hashes_of(everything)
+    texts = hashes_of(whole)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
     question = question_of(options, domains)  # refused, as the mixtures, before anything is read
     sources = [one for one in (config.mixture, config.against) if one is not None]
@@ -214,9 +217,9 @@ def ask(run: Path, config: AskConfig, goal: GoalConfig, out: Path) -> Asked:
         )
     cost = Cost()
     with cost.part("gradients"):
-        rounds = _rounds(options, everything, domains, kept, anew, cost)
+        rounds = _rounds(options, whole, domains, kept, anew, cost)
     with cost.part("guide"):
-        targets = targets_of(options, domains, rounds, measured=everything.names)
+        targets = targets_of(options, domains, rounds, measured=whole.names)
     tried = None if anew else _own_trials(run, searched, record, domains)
     plan = trial_plan(options, domains, out / "trials")
     known = [] if anew else readings

@@ -195,9 +195,13 @@ def processes(options: Options) -> Parallel:
     return Parallel(cpu=options.device.type == "cpu")
 
 
-def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
-    """Returns the options' domains, with the sequences kept aside that their search measures."""
-    count = max(1, len(pooled(corpus, options.run.domains, options.run.sequence_length).names))
+def search_domains(
+    options: Options, corpus: TokenStore, seed: int, count: int | None = None
+) -> Domains:
+    """Returns the options' domains, with the sequences kept aside that a search of `count` domains,
+    by default of these, measures and is checked on."""
+    if count is None:
+        count = max(1, len(pooled(corpus, options.run.domains, options.run.sequence_length).names))
     measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
     return domains_of(options, corpus, seed, measured=measured, checked=checked)
 

@@ -41,9 +41,7 @@ class GuideRecord:
 class RoundRecord:
     """A round of gradient matching, after so many steps of the proxy.
 
-    A search's `weights` rest on all evidence so far, `alone` on this round's. In a training that
-    moves its mixture, `weights` are trained on and `alone` was found; `moved` says whether these
-    became the mixture, because they are better with probability `better`. Losses: nats per token.
+    `weights` rest on all evidence so far, `alone` on this round's. Losses: nats per token.
     """
 
     step: Number = 0.0
@@ -53,8 +51,6 @@ class RoundRecord:
     scale: Number | None = None
     weights: Shares = dataclasses.field(default_factory=dict)
     alone: Shares = dataclasses.field(default_factory=dict)
-    better: Number | None = None
-    moved: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

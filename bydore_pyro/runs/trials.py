@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from bydore_pyro.answer import (
@@ -22,6 +21,7 @@ from bydore_pyro.answer import (
     best_of,
     by_law,
     candidate,
+    mixture_within,
     raised,
 )
 from bydore_pyro.core import Matching, Posterior
@@ -128,8 +128,7 @@ class TrialPlan:
                 weights = candidate(found, drawn, length, question.run)
                 weights = raised(weights[None], question.least_weights)[0]
             mixture = problem.mixture(weights.numpy().round(DIGITS))
-            bounded = question.within(torch.tensor(mixture.weights).double()[None])[0]
-            mixtures.append(dataclasses.replace(mixture, weights=tuple(bounded.tolist())))
+            mixtures.append(mixture_within(mixture, question, free=False))
         rows = np.array([mixture.weights for mixture in mixtures])
         done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
         readings = []
@@ -153,8 +152,6 @@ def tried_before(record: TrialRecord, domains: Domains) -> TriedSteps | None:
         Mixture(
             names=domains.names,
             weights=tuple(float(one.weights[name]) for name in domains.names),
-            tokenizer=domains.corpus.tokenizer_sha256,
-            data_sha256=domains.corpus.sha256,
         )
         for one in record.tried
     )

@@ -1,11 +1,9 @@
-"""The losses of a trained model on held-out text: every domain's, and the target's."""
+"""The losses of a trained model on held-out text of every domain."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
-
-from torch import Tensor
 
 from bydore_pyro.data import SequenceStream, TokenStore
 from bydore_pyro.proxy import MeasuredModel
@@ -45,26 +43,17 @@ def held_out_losses(
 
     names = [name for name, tokens in store.validation.items() if len(tokens) >= 2]
     about = {"desc": "held-out text", "unit": "domain", "mininterval": 0.5}
-    found = {}
+    device, found = next(model.model.parameters()).device, {}
     with tqdm(names, disable=not names, **about) as bar:
         for name in bar:
             most = min(length, len(store.validation[name]))
             stream = SequenceStream(store, "validation", name, most, [STREAM])
-            found[name] = loss_on(model, stream.first(MOST), chunk, f"'{name}'")
+            sequences = stream.first(MOST).to(device)
+            loss = model.evaluate(sequences, "held out", chunk)
+            if not math.isfinite(loss):
+                raise NonFiniteError(
+                    f"Expected a finite loss, found {loss} on the held-out text of '{name}': a "
+                    "lower --learning_rate may help"
+                )
+            found[name] = HeldOutLoss(loss, len(sequences))
     return found
-
-
-def loss_on(model: MeasuredModel, sequences: Tensor, chunk: int, named: str) -> HeldOutLoss:
-    """Returns the loss of held-out sequences ``(N, T)``; `named` says whose they are.
-
-    Raises:
-        NonFiniteError: When it is NaN or infinite.
-    """
-    device = next(model.model.parameters()).device
-    loss = model.evaluate(sequences.to(device), "held out", chunk)
-    if not math.isfinite(loss):
-        raise NonFiniteError(
-            f"Expected a finite loss, found {loss} on the held-out text of {named}: a lower "
-            "--learning_rate may help"
-        )
-    return HeldOutLoss(loss, len(sequences))

@@ -116,7 +116,6 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                 )
         self.names = tuple(names)
         self._streams = []
-        self._tokens = [len(store.train[name]) for name in names]
         for name, twin in twins(store, names).items():
             stream = SequenceStream(store, "train", name, sequence_length, [seed, twin, STREAM])
             self._streams.append(stream)
@@ -132,11 +131,6 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         domain, place = key
         tokens = torch.from_numpy(self._streams[domain].read(place, 1)[0].astype(np.int64))
         return {"input_ids": tokens, "labels": tokens}
-
-    @property
-    def tokens(self) -> dict[str, int]:
-        """Length of each domain's text, also of what fills no whole sequence."""
-        return dict(zip(self.names, self._tokens, strict=True))
 
     def epochs(self, sequences: Mapping[str, float]) -> dict[str, float]:
         """Returns how many times so many sequences of each domain read its text."""

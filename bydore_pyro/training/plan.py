@@ -143,8 +143,7 @@ def _check_epochs(
     knows neither steps nor sequences of this training. What these add is reported.
     """
     shares, tokens = stages.shares(), number_of_tokens(config.tokens)
-    texts = dataset.tokens
-    times = {name: tokens * shares.get(name, 0.0) / texts[name] for name in dataset.names}
+    times = {n: tokens * shares.get(n, 0.0) / len(store.train[n]) for n in dataset.names}
     most = max(times, key=lambda name: times[name])
     if times[most] > config.max_epochs * (1 + ROUNDING):
         allowed, found = distinct(config.max_epochs, times[most])

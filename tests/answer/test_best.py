@@ -17,7 +17,7 @@ from planted_forecasts import (
 )
 from scipy.optimize import minimize
 
-from bydore_pyro.answer.best import Best, best_of, few
+from bydore_pyro.answer.best import FEWEST_DRAWS, Best, best_of, decided_on, few
 from bydore_pyro.core.losses import loss_differences
 
 BOTH = {"one": 1.0, "other": 1.0}
@@ -81,6 +81,7 @@ def test_few_draws_keep_their_compositions(monkeypatch: pytest.MonkeyPatch) -> N
         assert torch.equal(law.level[place], found.law.level[old])
     monkeypatch.setattr("bydore_pyro.answer.best.OF_THE_WORST", 1)
     again = best_of(planted_forecast(BOTH), question(objective="worst"))
+    assert len(decided_on(again.law, again.goal)[0].level) == FEWEST_DRAWS < len(again.law.level)
     assert not torch.equal(again.decision.weights, found.decision.weights)
     torch.testing.assert_close(again.decision.weights, found.decision.weights, atol=0.05, rtol=0)
 

@@ -27,6 +27,7 @@ from bydore_pyro.answer.forecast import (
     Difference,
     Expected,
     Forecast,
+    ends,
     forecast_of,
 )
 
@@ -126,6 +127,11 @@ def share_within(expected: Expected | Difference, measured: torch.Tensor) -> flo
     return float(inside.double().mean())
 
 
+def test_the_ends_of_an_interval_leave_3_percent_outside_on_each_side() -> None:
+    found = ends(torch.linspace(0, 1, 101).double()[:, None] * torch.tensor([1.0, -10.0]).double())
+    np.testing.assert_allclose(found, [[0.03, -9.7], [0.97, -0.3]], rtol=1e-5)
+
+
 def test_the_worst_target_has_the_noise_of_the_worst() -> None:
     """The worst of two targets with noise is worse than either, and less noisy."""
     forecast, _ = of_noisy_runs(worst=True)
@@ -136,8 +142,8 @@ def test_the_worst_target_has_the_noise_of_the_worst() -> None:
     worst = (losses[:, :2] + off).amax(1)
     assert found[WORST].loss == pytest.approx(float(worst.mean()), abs=0.01)
     assert found[WORST].loss > max(found["one"].loss, found["other"].loss) + 0.02
-    ends = torch.quantile(worst, torch.tensor([0.03, 0.97]).double()).tolist()
-    assert (found[WORST].low, found[WORST].high) == pytest.approx(ends, abs=0.02)
+    outer = torch.quantile(worst, torch.tensor([0.03, 0.97]).double()).tolist()
+    assert (found[WORST].low, found[WORST].high) == pytest.approx(outer, abs=0.02)
     assert found[WORST].high - found[WORST].low < found["one"].high - found["one"].low
     assert found["one"].loss == pytest.approx(float(losses[:, 0].mean()))
 

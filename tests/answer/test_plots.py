@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bydore_pyro.answer.plots import PALETTE, domain_colours, plot_rounds, plot_weights
+from bydore_pyro.answer.plots import PALETTE, domain_colours, plot_weights
 from bydore_pyro.mixture.mixture import Mixture
 
 
@@ -40,27 +40,6 @@ def test_many_domains_are_drawn_as_their_tree() -> None:
         [0.1, 0.2]
     ], "of what is known"
     assert axes.get_xlim()[1] == pytest.approx(1.05 * max(sums))
-
-
-def test_every_round_is_drawn_where_it_holds() -> None:
-    names = [f"d{number:02}" for number in range(14)]
-    weights = np.linspace(0, 1, 3 * 14).reshape(3, 14)
-    intervals = np.stack([weights[1:] - 0.1, weights[1:] + 0.1], axis=1)
-    figure = plot_rounds(names, [10, 20], weights, intervals, 80)
-    drawn = [axes for axes in figure.axes if axes.lines]
-    largest = [*names[:2:-1], "the rest (3 domains)"]
-    assert [axes.get_title() for axes in drawn] == largest
-    rest = drawn[-1].lines[0].get_ydata()
-    np.testing.assert_allclose(rest[1:], [*weights[1:, :3].sum(1), weights[-1, :3].sum()])
-    (line,) = drawn[0].lines
-    np.testing.assert_array_equal(line.get_xdata(), [0, 10, 20, 80])
-    np.testing.assert_allclose(line.get_ydata(), [*weights[:, 13], weights[-1, 13]])
-    bands = [band.get_paths()[0].get_extents() for band in drawn[0].collections]
-    assert [(band.x0, band.x1) for band in bands] == [(10, 20), (20, 80)]
-    np.testing.assert_allclose([band.height for band in bands], 0.2)
-    assert drawn[0].get_ylim() == drawn[1].get_ylim() != drawn[-1].get_ylim()
-    figure = plot_rounds(names[:12], [10, 20], weights[:, :12], intervals[:, :, :12], 80)
-    assert [axes.get_title() for axes in figure.axes] == names[11::-1]
 
 
 def test_domains_have_colours_of_their_own_whatever_their_order() -> None:

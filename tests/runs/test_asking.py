@@ -151,6 +151,16 @@ def test_domains_that_are_added_or_have_changed_are_measured_anew(
     assert tried.answer.forecast is None, "no run tells the target's losses"
 
 
+def test_domains_can_be_added_to_some_of_a_store(store: Path, tmp_path: Path) -> None:
+    text = write_domains(tmp_path / "text", {"d": ALPHABETS["upper"]})
+    tokenizer = str(store / "tokenizer")
+    main(["prepare", "--data", str(text), "--tokenizer", tokenizer, "--out", str(tmp_path / "s")])
+    run = searched(store, tmp_path / "run", "--validation", "b", "--domains", "b", "c")
+    found = asked_of(run, tmp_path, validation=["d"], add=[str(tmp_path / "s")])
+    assert found.domains.names == ("b", "c", "d")
+    assert found.metrics.measured_anew == ("d",)
+
+
 def test_text_that_is_measured_anew_says_what_the_search_found(
     measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

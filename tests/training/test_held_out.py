@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.training.held_out import MOST, HeldOutLoss, held_out_losses, loss_on
+from bydore_pyro.training.held_out import MOST, HeldOutLoss, held_out_losses
 from bydore_pyro.utils.errors import NonFiniteError
 
 
@@ -48,8 +48,6 @@ def test_nan_is_refused_by_name(corpus: TokenStore) -> None:
     told = "^Expected a finite loss, found nan on the held-out text of "
     with pytest.raises(NonFiniteError, match=f"{told}'birds': a lower --learning_rate"):
         held_out_losses(MeasuredModel(model), corpus, 16, 8)
-    with pytest.raises(NonFiniteError, match=f"{told}the target"):
-        loss_on(MeasuredModel(model), torch.zeros(2, 4, dtype=torch.int64), 8, "the target")
 
 
 def test_a_training_tells_them_of_the_model_that_it_saves(
