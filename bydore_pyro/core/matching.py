@@ -235,18 +235,23 @@ class Matching:
         return self.optimum / self.optimum.sum()
 
 
-def match(rounds: Sequence[RoundEvidence]) -> Matching:
+def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = None) -> Matching:
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
-    are squared.
+    are squared. `importance` says what each round counts for, > 0; the same when None.
 
     Raises:
-        ValueError: When there is no round, or the gradients are not finite or the domains' are 0.
+        ValueError: When there is no round, the gradients are not finite or the domains' are 0, or
+            an importance is not above 0 and finite.
     """
     if not rounds:
         raise ValueError("Expected at least one round, actual none")
     shares = _shares(rounds)
+    if importance is not None:
+        if not all(0 < much < math.inf for much in importance):
+            raise ValueError(f"Expected importance > 0, finite, actual {list(importance)}")
+        shares = [share * much for share, much in zip(shares, importance, strict=True)]
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
     target = float(sum(a * r.target for a, r in zip(shares, rounds, strict=True)))

@@ -278,10 +278,14 @@ def test_what_cannot_be_matched_is_refused() -> None:
         with pytest.raises(ValueError, match="finite and not all 0"):
             match([round_evidence([exact(m) for m in bad], exact(bad[0]))])
     means = torch.eye(2, SIZE, dtype=torch.float64)
+    good = round_evidence([exact(m) for m in means], exact(means[0]))
     for bad_target in (float("nan"), float("inf")):  # and not as a target that is explained
         held_out = round_evidence([exact(m) for m in means], exact(bad_target + means[0]))
         with pytest.raises(ValueError, match="finite, actual products with NaN or infinity"):
             match([held_out])
+    for much in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="Expected importance > 0, finite, actual"):
+            match([good], [much])
 
 
 def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() -> None:
