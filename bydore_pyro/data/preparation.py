@@ -1,7 +1,7 @@
 """Sources to a token store: read once, encoded in several processes, continued where it stopped.
 
-The store is built beside its place, in ``.NAME.partial/KEY-RECORDS``, and renamed when it is whole. Other
-options and changed files have another key, and are begun anew.
+The store is built beside its place, in ``.NAME.partial/KEY-RECORDS``, and renamed when it is whole.
+Other options and changed files have another key, and are begun anew.
 """
 
 from __future__ import annotations
