@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 from bydore_pyro.measure import train_mixtures
 from bydore_pyro.runs import Options, load_domains
-from bydore_pyro.runs.trials import plain_problem
+from bydore_pyro.search.trials import plain_problem
 from bydore_pyro.utils import join_cluster
-from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.command_line.command_line import parse_options
 
 count, steps, first, each, folder, *given = sys.argv[1:]
 options = parse_options(given, "sweep", "", Options)

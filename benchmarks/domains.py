@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bydore_pyro.files import provenance
 from bydore_pyro.mixture import Mixture, below, total_variation
-from bydore_pyro.utils import provenance
 
 WORDS, LETTERS = 4000, "abcdefghijklmnopqrstuvwxyz"
 DOCUMENT = 120  # words

@@ -13,8 +13,9 @@ from typing import get_args
 
 import numpy as np
 
+from bydore_pyro.files import provenance
 from bydore_pyro.tables import Kind, fit_regression
-from bydore_pyro.utils import one_thread, provenance
+from bydore_pyro.terminal import one_thread
 
 NOISE = 0.02  # of a run's loss, nats per token
 FRESH = 500  # mixtures whose losses are predicted

@@ -32,11 +32,13 @@ import torch
 from scale import MODELS, random_store
 
 from bydore_pyro.algorithm1 import LinearConfig, LinearSearch
+from bydore_pyro.command_line import parse_options
 from bydore_pyro.core import Matching, match
 from bydore_pyro.data import Domains, Text, TokenStore
+from bydore_pyro.files import RunFolder, provenance
 from bydore_pyro.measure import MatchingConfig, measured_training, read_target
 from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
-from bydore_pyro.utils import RunFolder, parse_options, provenance, tell
+from bydore_pyro.terminal import tell
 
 TOLERANCE = 1e-3  # of float32 on two devices, relative
 UNCOUNTED = 10  # first steps, in which kernels are compiled

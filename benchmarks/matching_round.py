@@ -16,10 +16,10 @@ from scale import MODELS, random_store
 
 from bydore_pyro.core import draw_posterior, match
 from bydore_pyro.data import Domains
+from bydore_pyro.files import provenance
 from bydore_pyro.measure import MatchingConfig, measured_training, read_target
 from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
-from bydore_pyro.runs import peak_memory_megabytes
-from bydore_pyro.utils import provenance
+from bydore_pyro.setup import peak_memory_megabytes
 
 VOCABULARY, LENGTH = 2048, 128
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.tokenizer import load_encoder, train_tokenizer
-from bydore_pyro.utils import provenance
+from bydore_pyro.files import provenance
 
 WORDS = 300_000  # of real text, from which the generated text is drawn
 DOCUMENT = 400  # words

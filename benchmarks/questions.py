@@ -33,22 +33,20 @@ from bydore_pyro.answer import (
     interval_of_draws,
 )
 from bydore_pyro.core import (
-    Goal,
-    LawDraws,
     Matching,
     Metric,
     RoundEvidence,
     Sample,
-    best_mixture,
     central_weights,
     draw_posterior,
-    losses_of,
     match,
     round_evidence,
 )
-from bydore_pyro.core.law_runs import LawRuns
+from bydore_pyro.files import provenance
+from bydore_pyro.law import Goal, LawDraws, best_mixture, losses_of
+from bydore_pyro.law.law_runs import LawRuns
 from bydore_pyro.mixture import total_variation
-from bydore_pyro.utils import one_thread, provenance
+from bydore_pyro.terminal import one_thread
 
 SEQUENCE, SKETCH, ROUNDS, TARGET = 128, 1024, 3, 256  # words, numbers, and sequences
 READ_AT = (0.25, 0.5, 1.0)

@@ -44,7 +44,7 @@ from bydore_pyro.cli.prepare import prepare_command
 from bydore_pyro.data import open_store, save_tokenizer
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.tokenizer import train_tokenizer
-from bydore_pyro.utils import provenance
+from bydore_pyro.files import provenance
 
 Run = Callable[[str, Path, list[str], float], dict[str, Any]]
 KINDS = ("jsonl", "jsonl.zst", "parquet")

@@ -17,8 +17,8 @@ import torch
 
 from bydore_pyro.algorithm1 import LinearConfig, LinearSearch
 from bydore_pyro.data import Domains, Text, TokenStore
+from bydore_pyro.files import provenance
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.utils import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 

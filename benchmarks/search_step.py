@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
 from common import run_main
 
 from bydore_pyro.algorithm1 import LinearSearch
+from bydore_pyro.files import provenance
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs import Options, language_model, load_domains, peak_memory_megabytes
-from bydore_pyro.utils import provenance
+from bydore_pyro.setup import Options, language_model, load_domains, peak_memory_megabytes
 
 BLOCKS = 10
 ABOUT = __doc__

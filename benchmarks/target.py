@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.data import Text, TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256, train_tokenizer
+from bydore_pyro.files import provenance
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import model_source, number_of_processes
 from bydore_pyro.training import TargetConfig, train_target
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import Checked, one_line_errors, option, parse_options, provenance
 
 # Dense bf16 products, TFLOP/s, as the makers state them.
 PEAKS = {"H200": 989.4, "H100": 989.4, "A100": 312.0, "B200": 2250.0}

@@ -15,10 +15,10 @@ from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
-from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
-from bydore_pyro.utils import Checked, option
+from bydore_pyro.setup import Options, begin_run, domains_of, language_model, load_domains
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and
 record the loss on judged text. Methods that fit small runs make two assumptions: the order of the

@@ -27,11 +27,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from bydore_pyro.answer import interval_of_draws
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.core import CONCENTRATIONS, Matching, central_weights, exact_draws
 from bydore_pyro.data import Domains
 from bydore_pyro.measure import sampled
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy, train_on_mixture
-from bydore_pyro.runs import (
+from bydore_pyro.setup import (
     Options,
     begin_run,
     domains_of,
@@ -39,7 +40,7 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
-from bydore_pyro.utils import Checked, option, tell
+from bydore_pyro.terminal import tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
 that gradient matching would have, and count how often the intervals contain the shares. The shares

@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 import pandas
 from common import markdown, require_judged, verify
 
+from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.command_line import option
 from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.files import RunFolder, plain
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
-from bydore_pyro.runs import (
-    AskConfig,
+from bydore_pyro.search import search, search_in
+from bydore_pyro.setup import (
     GoalConfig,
     Options,
-    ask,
     begin_run,
     is_finished,
     load_domains,
-    search,
-    search_in,
     spent,
     uniform_weights,
 )
-from bydore_pyro.utils import RunFolder, option, plain, tell
+from bydore_pyro.terminal import tell
 
 TOLD = 0.01  # weights below it in every answer are summed up
 LINEAR = "linear"  # folder of the paper's search, below the case's

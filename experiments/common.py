@@ -17,21 +17,15 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
+from bydore_pyro.command_line import one_line_errors, parse_options, resumed_options, resumed_run
 from bydore_pyro.data import Domains, TokenStore, held_out_stream
-from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
+from bydore_pyro.files import RunFolder, read_hashed, with_hash
 from bydore_pyro.mixture import jitter
+from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import Cost, Proxy, number_of_processes
-from bydore_pyro.runs import SMOKE, Found, Options, begin_run, domains_of, plain_problem, results_of
-from bydore_pyro.utils import (
-    RunFolder,
-    one_line_errors,
-    parse_options,
-    read_hashed,
-    resumed_options,
-    resumed_run,
-    run_pieces,
-    with_hash,
-)
+from bydore_pyro.search import plain_problem
+from bydore_pyro.setup import SMOKE, Found, Options, begin_run, domains_of, results_of
+from bydore_pyro.trials import FinishedRun, PlannedRun, Problem, train_runs
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003

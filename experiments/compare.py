@@ -22,12 +22,15 @@ from compare_targets import (
     text_of_targets,
 )
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import TokenStore
-from bydore_pyro.measure import Problem
+from bydore_pyro.files import RunFolder, plain
+from bydore_pyro.fit import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import METHODS, MethodOptions, begin_run, domains_of, fit, problem_of
-from bydore_pyro.utils import Checked, RunFolder, option, plain, tell
+from bydore_pyro.setup import begin_run, domains_of
+from bydore_pyro.terminal import tell
+from bydore_pyro.trials import Problem
 
 ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
 are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same

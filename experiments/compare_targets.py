@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from common import require_judged
 
+from bydore_pyro.command_line import Tokens
 from bydore_pyro.data import TokenStore, cut_store, with_validation_file
-from bydore_pyro.runs import Options, load_domains
-from bydore_pyro.utils import DataError, Tokens
+from bydore_pyro.errors import DataError
+from bydore_pyro.setup import Options, load_domains
 
 T = TypeVar("T", bound=Options)
 WITHHELD = "withheld:"  # before a domain's name: that domain is the target, and not trained on

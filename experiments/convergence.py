@@ -14,9 +14,10 @@ from common import leave, markdown, run_main
 from torch import Tensor
 from tqdm import tqdm
 
+from bydore_pyro.command_line import warn_idle
 from bydore_pyro.core import Parameters, finite_difference, forward_mode
 from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
-from bydore_pyro.runs import (
+from bydore_pyro.setup import (
     SMOKE,
     Options,
     begin_run,
@@ -24,7 +25,6 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
-from bydore_pyro.utils import warn_idle
 
 ABOUT = """Measure the first rate of the convergence theorem: the error of the finite-difference
 hypergradient falls as eps^2 until round-off dominates (its square is the theorem's eps^4). It is

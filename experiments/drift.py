@@ -19,10 +19,12 @@ from common import leave, markdown, run_main, with_error
 from decisions import QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
-from bydore_pyro.core import Goal, LawDraws, best_mixture, carried, fit_law, losses_of
+from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.errors import DataError
+from bydore_pyro.law import Goal, LawDraws, best_mixture, carried, fit_law, losses_of
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import AskConfig, GoalConfig, Options, ask, begin_run
-from bydore_pyro.utils import Checked, DataError, option
+from bydore_pyro.setup import GoalConfig, Options, begin_run
 
 ABOUT = """Search on all domains, long, one run a seed, and fit the law of losses at several moments
 of each run. Reported is how the slopes at one length resemble those at longer ones, and how much

@@ -19,13 +19,15 @@ from common import fresh_models, leave, markdown, run_main, with_error
 from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
-from bydore_pyro.core import Goal, best_mixture, fit_law
-from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.law import Goal, best_mixture, fit_law
 from bydore_pyro.methods import d_optimal_design, elastic_proposal, sample_mixtures
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import AskConfig, GoalConfig, Options, ask, begin_run, plain_problem
+from bydore_pyro.search import plain_problem
+from bydore_pyro.setup import GoalConfig, Options, begin_run
 from bydore_pyro.tables import Kind, TrustRegion, fit_regression, proposed
-from bydore_pyro.utils import Checked, option
+from bydore_pyro.trials import Problem, train_mixtures
 
 ABOUT = """Fit every regression to 4, 8, 16 and 32 finished proxies, and train fresh models on what
 each of them proposes. The law also knows the gradients of a search at equal weights."""

@@ -13,10 +13,11 @@ from common import leave, markdown, rank_of, run_main, table_run
 from tqdm import tqdm
 
 from bydore_pyro.answer import RunLosses, forecast_of
-from bydore_pyro.core import fit_law
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.errors import DataError
+from bydore_pyro.law import fit_law
 from bydore_pyro.proxy import Cost
 from bydore_pyro.tables import fit_regression, interval_of_run
-from bydore_pyro.utils import Checked, DataError, option
 
 ABOUT = """Fit the law of losses to few of the finished runs in a folder, the first run among them,
 which is also read on its way, and predict the losses of all others. Reported are ranks, errors and

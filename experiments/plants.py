@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from common import all_once, leave, markdown, run_main
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import Domains
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import Options, begin_run, domains_of, is_finished, load_domains, search_in
-from bydore_pyro.utils import Checked, DataError, option, tell
+from bydore_pyro.search import search_in
+from bydore_pyro.setup import Options, begin_run, domains_of, is_finished, load_domains
+from bydore_pyro.terminal import tell
 
 ABOUT = """Draw plants: mixtures of two to five domains with random shares; every second plant
 contains two similar domains. For each plant, draw a validation set in these shares, search the

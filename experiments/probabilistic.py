@@ -9,16 +9,10 @@ from point_learners import ExponentiatedLearner, PointLearner
 
 from bydore_pyro.algorithm1 import WeightsLearner
 from bydore_pyro.data import TokenStore
+from bydore_pyro.files import RunFolder
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import (
-    Found,
-    Options,
-    domains_of,
-    load_domains,
-    search_by_linear_evidence,
-    uniform_weights,
-)
-from bydore_pyro.utils import RunFolder
+from bydore_pyro.search import search_by_linear_evidence
+from bydore_pyro.setup import Found, Options, domains_of, load_domains, uniform_weights
 
 ABOUT = """Run the same search with the posterior, with a point on the simplex learned by the same
 network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compare

@@ -14,9 +14,9 @@ from pyro.optim import ClippedAdam
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.core import FreeConcentrations, MixtureGuide
 from bydore_pyro.proxy import Cost
-from bydore_pyro.utils import Checked, option
 
 ABOUT = """Fit the Gamma-Dirichlet guide with Pyro's own objective: (a) to multinomial counts with a
 Dirichlet prior, and (b), amortised, to many count vectors at once, as in a topic model. In both

@@ -11,7 +11,8 @@ from compare_tables import leading
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import STRATEGIES, Cost
-from bydore_pyro.runs import Found, Options, load_domains, search_in
+from bydore_pyro.search import search_in
+from bydore_pyro.setup import Found, Options, load_domains
 
 ABOUT = """Run the same search with each of the four scheduling strategies (the paper's Fig. 4b):
 the weights allocate a batch's sequences, choose its one domain, or multiply the losses of uniform

@@ -13,16 +13,10 @@ from pathlib import Path
 from common import rounded
 from compare_targets import TARGETS
 
-from bydore_pyro.runs import is_finished
-from bydore_pyro.utils import (
-    Checked,
-    RunFolder,
-    appearing_file,
-    one_line_errors,
-    option,
-    parse_options,
-    tell,
-)
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
+from bydore_pyro.files import RunFolder, appearing_file
+from bydore_pyro.setup import is_finished
+from bydore_pyro.terminal import tell
 
 ABOUT = """Run the study's experiments, each in its own folder. Keep the results that the figures
 need, and draw every figure. If it is interrupted, the same command continues where it stopped and

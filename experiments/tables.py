@@ -15,6 +15,8 @@ import numpy as np
 from common import leave, markdown, rank_of, run_main, table_run
 from tqdm import tqdm
 
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.errors import DataError
 from bydore_pyro.proxy import Cost
 from bydore_pyro.tables import (
     Either,
@@ -26,7 +28,6 @@ from bydore_pyro.tables import (
     read_runs,
     worth_of,
 )
-from bydore_pyro.utils import Checked, DataError, option
 
 ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and predict
 the others. Reported are rank correlations a target and of the targets' mean, errors, the regret of

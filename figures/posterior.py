@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from study_figure import FAINT, INK, PAGE, domain_lines, figure_main, label_ends, panel, plain
 
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import read_as
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-from bydore_pyro.runs import Metrics
-from bydore_pyro.utils import DataError, read_as
+from bydore_pyro.setup import Metrics
 
 NAMED = 0.05  # weight from which on a line bears its name
 TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)

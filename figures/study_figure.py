@@ -15,7 +15,9 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from bydore_pyro.answer import domain_colours
-from bydore_pyro.utils import DataError, appearing_file, fail, one_line_errors
+from bydore_pyro.command_line import fail, one_line_errors
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import appearing_file
 
 matplotlib.use("Agg")
 

@@ -29,7 +29,7 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import load_tokens
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.measure.problem import Problem
+from bydore_pyro.trials.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bydore_pyro.cli.fit import SMALL
-from bydore_pyro.runs.methods import MethodOptions
-from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.command_line.command_line import parse_options
+from bydore_pyro.fit import MethodOptions
+from bydore_pyro.setup.options import SMOKE
 
 # The target is `a`: no mixture of the others is like it.
 WITHHELD = ("--domains", "b", "c")

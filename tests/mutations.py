@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 
 def mutated(content: bytes, rng: random.Random, pieces: Sequence[bytes]) -> bytes:

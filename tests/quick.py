@@ -23,12 +23,12 @@ import bydore_pyro.core.posterior
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
 import bydore_pyro.report.page
-import bydore_pyro.runs.domains
+import bydore_pyro.setup.domains
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
 from bydore_pyro.proxy import model_source
 
-PROXY = Path(__file__).parent / "files" / "proxy"
+PROXY = Path(__file__).parent / "inputs" / "proxy"
 
 
 @cache
@@ -64,7 +64,7 @@ QUICK = (
     (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
     (bydore_pyro.report.page, "as_svg", lambda figure, salt: ""),
-    (bydore_pyro.runs.domains, "model_source", smaller),
+    (bydore_pyro.setup.domains, "model_source", smaller),
 )
 
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.runs.record import Metrics
+from bydore_pyro.setup.record import Metrics
 
 NAMES = ("code", "law", "prose", "web")
 HOSTILE = (

@@ -125,7 +125,7 @@ def test_other_mixtures_are_compared(store: Path, tmp_path: Path, run_here: Run)
     ("arguments", "message"),
     [
         (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
-        (["--compare", str(ROOT / "tests/files/mixture-of-cats.json")], "found 'cats' in"),
+        (["--compare", str(ROOT / "tests/inputs/mixture-of-cats.json")], "found 'cats' in"),
         (["--learning_rate", "1e30", "--steps", "40"], "Step"),
     ],
 )

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.runs.options import Options
-from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.setup.options import Options
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables

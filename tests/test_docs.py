@@ -27,7 +27,7 @@ from bydore_pyro.algorithm1.averaged import BY_DOMAIN, BY_STEP
 from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.cli.main import COMMANDS, main
 from bydore_pyro.export.formats import FORMATS
-from bydore_pyro.runs.methods import METHODS
+from bydore_pyro.fit import METHODS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

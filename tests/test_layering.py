@@ -14,13 +14,16 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
 # From the ground up.
 ROOMS = [
-    *("utils", "core", "mixture", "data", "shards", "proxy", "measure", "answer", "algorithm1"),
-    *("tables", "methods", "runs", "export", "training", "evaluation", "report", "cli"),
+    *("errors", "terminal", "files", "command_line", "pieces", "core", "law", "mixture", "data"),
+    *("shards", "proxy", "measure", "trials", "answer", "algorithm1", "tables", "methods", "setup"),
+    *("search", "ask", "fit", "export", "training", "evaluation", "report", "cli"),
 ]
-KNOW_PYRO = {"core", "algorithm1"}
+KNOW_PYRO = {"core", "law", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
 HEAVY += ("jinja2", "sklearn", "lightgbm", "ray")
-MODULES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
+MODULES = sorted(
+    p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py") if not p.stem.startswith("__main")
+)
 
 
 def imports(path: Path) -> Iterator[tuple[str, list[str]]]:

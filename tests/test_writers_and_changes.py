@@ -13,11 +13,11 @@ import pytest
 from tiny import folder_content
 
 from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
-from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.folders import FolderLock
+from bydore_pyro.files.folders import FolderLock
+from bydore_pyro.setup.options import SMOKE
 
 Refused = Callable[..., str]
 
@@ -91,7 +91,7 @@ def rewrite(path: Path) -> None:
 def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], None]) -> None:
     """Makes a change after the first step of a command."""
     if command == "search":
-        from bydore_pyro.runs.searching import measured_training
+        from bydore_pyro.search.search import measured_training
 
         def changed(*given: Any, **named: Any) -> Iterator[Any]:
             for number, step in enumerate(measured_training(*given, **named), start=1):
@@ -99,7 +99,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
                     change()
                 yield step
 
-        monkeypatch.setattr("bydore_pyro.runs.searching.measured_training", changed)
+        monkeypatch.setattr("bydore_pyro.search.search.measured_training", changed)
         return
     from bydore_pyro.training.training import RunCallback
 

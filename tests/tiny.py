@@ -23,8 +23,8 @@ from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import Text, TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
-from bydore_pyro.measure.problem import Problem
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.trials.problem import Problem
 
 # What a comparison's proxies are evaluated on.
 HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")

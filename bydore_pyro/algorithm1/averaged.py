@@ -12,8 +12,8 @@ from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.algorithm1.search import LinearSearch
 from bydore_pyro.answer import CHAINS, Answer, Question, mixture_of_draws, mixture_within
 from bydore_pyro.core import GammaDirichlet, GuideFit, guide_fit, mixture_model
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
     import xarray

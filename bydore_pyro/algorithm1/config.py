@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.proxy import Strategy
-from bydore_pyro.utils import Checked, option
 
 GUIDE_DECAY = 0.3  # final step sizes of the guide, as a share of the initial ones
 

@@ -30,8 +30,8 @@ from bydore_pyro.answer.outlook import Outlook, outlook_of
 from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import LAW, SEED, TriedSteps
 from bydore_pyro.core import GROUPS, Matching, Posterior, central_weights, run_mixture
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
     import arviz

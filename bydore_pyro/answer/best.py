@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bydore_pyro.answer.forecast import Forecast
 from bydore_pyro.answer.question import Question
-from bydore_pyro.core import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
+from bydore_pyro.law import Decision, Goal, LawDraws, best_mixture, best_mixture_draws, carried
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 400, 50, 5000  # each is a programme of its own
 ANY = 1e-9  # a probability that asks for nothing
@@ -22,7 +22,7 @@ class Best:
     """A decision, with what it was decided by.
 
     Attributes:
-        decision: See `bydore_pyro.core.best_mixture`.
+        decision: See `bydore_pyro.law.best_mixture`.
         goal: What was asked.
         law: Draws of the law at the length that was asked for.
     """

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bydore_pyro.core import LawDraws, fit_law, law_losses, losses_of
-from bydore_pyro.utils import Number
+from bydore_pyro.files import Number
+from bydore_pyro.law import LawDraws, fit_law, law_losses, losses_of
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
@@ -240,7 +240,7 @@ def forecast_of(
         seed: Of the draws.
 
     Raises:
-        ValueError: As `bydore_pyro.core.fit_law`.
+        ValueError: As `bydore_pyro.law.fit_law`.
     """
     law = fit_law(runs.tokens, runs.losses, runs.transfer, range(runs.losses.shape[1]))
     draws = law.draws(max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(names))), seed)

@@ -12,8 +12,8 @@ from torch import Tensor
 from bydore_pyro.answer.best import Best, decided_on, few
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.core import best_mixture, freedom, frontier, losses_of, objectives
-from bydore_pyro.utils import Number
+from bydore_pyro.files import Number
+from bydore_pyro.law import best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bydore_pyro.mixture import Mixture, interval_of, shown_rows
-from bydore_pyro.utils import visible
+from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

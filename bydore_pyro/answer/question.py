@@ -71,7 +71,7 @@ class Question:
         tokens: Length of the run that is asked for; that of the runs that were read when None.
         most: The largest weight of each domain; any when None.
         least: The smallest weight of some domains.
-        objective: What is made small: see `bydore_pyro.core.decision`.
+        objective: What is made small: see `bydore_pyro.law.decision`.
         tolerance: `none_worse`: nats per token that a target may lose to the baseline.
         probability: `none_worse`: that no target loses more.
         baseline: `none_worse`: one of `references`.

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bydore_pyro.runs import AskConfig, GoalConfig
-from bydore_pyro.utils import Checked, one_line_errors, option, parse_options, with_subject
+from bydore_pyro.ask import AskConfig
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
+from bydore_pyro.setup import GoalConfig
 
 # What `--help` lists.
 COMMON = (
@@ -49,9 +50,11 @@ def _ask(run: Path, options: AskOptions) -> None:
     from contextlib import nullcontext
 
     from bydore_pyro.answer import inference_data
+    from bydore_pyro.ask import GIVEN, ask
+    from bydore_pyro.files import RunFolder, plain
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import GIVEN, ask, write_text_index
-    from bydore_pyro.utils import RunFolder, plain, tell, told_if_stopped
+    from bydore_pyro.setup import write_text_index
+    from bydore_pyro.terminal import tell, told_if_stopped
 
     options.goal.warn_of_idle()
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
 from bydore_pyro.data import file_sha256
+from bydore_pyro.errors import RunFolderError
 from bydore_pyro.evaluation import (
     EvaluationConfig,
     average_of,
@@ -19,21 +21,8 @@ from bydore_pyro.evaluation import (
     evaluate_model,
     load_model,
 )
-from bydore_pyro.utils import (
-    Checked,
-    FolderLock,
-    RunFolderError,
-    appearing_file,
-    content_hash,
-    one_line_errors,
-    option,
-    parse_options,
-    provenance,
-    require_new_file,
-    tell,
-    told_if_stopped,
-    with_subject,
-)
+from bydore_pyro.files import FolderLock, appearing_file, content_hash, provenance, require_new_file
+from bydore_pyro.terminal import tell, told_if_stopped
 
 # What `--help` lists.
 COMMON = (

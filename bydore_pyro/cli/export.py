@@ -8,17 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
 from bydore_pyro.export import FORMATS, ExportConfig, export_from
-from bydore_pyro.utils import (
-    Checked,
-    appearing_file,
-    one_line_errors,
-    option,
-    parse_options,
-    require_new_file,
-    tell,
-    with_subject,
-)
+from bydore_pyro.files import appearing_file, require_new_file
+from bydore_pyro.terminal import tell
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data", "tokenizer")

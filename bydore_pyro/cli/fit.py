@@ -9,22 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.answer import CHAINS
+from bydore_pyro.command_line import Checked, one_line_errors, option, resume_command, warn_idle
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import RunFolder, plain, provenance
+from bydore_pyro.fit import METHODS, REPEATING, MethodOptions, fit, problem_of
 from bydore_pyro.methods import Fit
 from bydore_pyro.mixture import jitter, numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
-from bydore_pyro.runs import (
-    METHODS,
-    REPEATING,
+from bydore_pyro.setup import (
     SMOKE,
-    MethodOptions,
     Metrics,
     begin_run,
-    fit,
     load_domains,
     options_or_resumed,
     peak_memory_megabytes,
-    problem_of,
     run_epochs,
     spent,
     write_text_index,
@@ -39,19 +38,7 @@ from bydore_pyro.tables import (
     prior_of,
     read_runs,
 )
-from bydore_pyro.utils import (
-    Checked,
-    DataError,
-    RunFolder,
-    one_line_errors,
-    option,
-    plain,
-    provenance,
-    resume_command,
-    tell,
-    told_if_stopped,
-    warn_idle,
-)
+from bydore_pyro.terminal import tell, told_if_stopped
 
 # What `--help` lists; `--help-all` adds the rest.
 COMMON = (

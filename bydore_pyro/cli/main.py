@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from bydore_pyro import __version__
-from bydore_pyro.utils import asks_for_help, fail, one_line_errors, require_utf8
+from bydore_pyro.command_line import asks_for_help, fail, one_line_errors, require_utf8
 
 # What each command does: its docstring's first sentence, which would take seconds to import.
 COMMANDS = {

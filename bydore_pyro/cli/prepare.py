@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.command_line import Checked, Tokens, one_line_errors, option, parse_options
 from bydore_pyro.data import (
     SPLITS,
     CorpusConfig,
@@ -19,22 +20,11 @@ from bydore_pyro.data import (
     make_plan,
     prepare,
 )
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.mixture import MOST_SHOWN, shown_rows
+from bydore_pyro.pieces import CLUSTER, join_cluster
 from bydore_pyro.shards import names_shards
-from bydore_pyro.utils import (
-    CLUSTER,
-    Checked,
-    DataError,
-    Table,
-    Tokens,
-    join_cluster,
-    listed,
-    one_line_errors,
-    option,
-    parse_options,
-    told_if_stopped,
-    visible,
-)
+from bydore_pyro.terminal import Table, told_if_stopped, visible
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (

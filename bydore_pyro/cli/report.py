@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from bydore_pyro.utils import appearing_file, one_line_errors
+from bydore_pyro.command_line import one_line_errors
+from bydore_pyro.files import appearing_file
 
 
 class _Parser(argparse.ArgumentParser):

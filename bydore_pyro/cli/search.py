@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.command_line import Checked, one_line_errors, option
 from bydore_pyro.data import TokenStore
+from bydore_pyro.files import RunFolder
 from bydore_pyro.proxy import number_of_processes
-from bydore_pyro.runs import Options
-from bydore_pyro.utils import Checked, RunFolder, one_line_errors, option
+from bydore_pyro.setup import Options
 
 # What `--help` lists; `--help-all` adds the rest.
 COMMON = (
@@ -44,8 +45,9 @@ def search_command(arguments: Sequence[str]) -> None:
     """Finds the domain weights that suit a validation set, and writes a run folder. --resume RUN
     continues a run that was stopped; --seeds N searches N times and compares the results."""
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search
-    from bydore_pyro.utils import tell
+    from bydore_pyro.search import search
+    from bydore_pyro.setup import begin_run, load_domains, options_or_resumed
+    from bydore_pyro.terminal import tell
 
     about = search_command.__doc__ or ""
     options, resume = options_or_resumed(
@@ -67,8 +69,8 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     """Searches with several seeds, each in a folder of its own, and notes how they agree."""
     from bydore_pyro.answer import agreement
     from bydore_pyro.mixture import Mixture
-    from bydore_pyro.runs import begin_run, is_finished, load_domains
-    from bydore_pyro.utils import run_pieces
+    from bydore_pyro.pieces import run_pieces
+    from bydore_pyro.setup import begin_run, is_finished, load_domains
 
     last = options.run.seed + options.repetition.seeds - 1
     replace(options.run, seed=last)  # it must be a seed too
@@ -96,7 +98,7 @@ def _search_seed(
     options: SearchOptions, corpus: TokenStore, piece: tuple[int, Path], advance: object
 ) -> None:
     """Searches with one seed; where it is a task of a cluster, its own pieces follow in turn."""
-    from bydore_pyro.runs import search_in
+    from bydore_pyro.search import search_in
 
     seed, path = piece
     run = replace(options.run, seed=seed, out=str(path), cluster=None)

@@ -7,14 +7,8 @@ from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.data import CorpusConfig
-from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import NATURAL, RunConfig
-from bydore_pyro.shards import names_shards
-from bydore_pyro.training import TargetConfig
-from bydore_pyro.utils import (
+from bydore_pyro.command_line import (
     Checked,
-    Table,
     one_line_errors,
     option,
     parse_options,
@@ -22,6 +16,12 @@ from bydore_pyro.utils import (
     resumed_run,
     warn_idle,
 )
+from bydore_pyro.data import CorpusConfig
+from bydore_pyro.proxy import model_source
+from bydore_pyro.setup import NATURAL, RunConfig
+from bydore_pyro.shards import names_shards
+from bydore_pyro.terminal import Table
+from bydore_pyro.training import TargetConfig
 
 if TYPE_CHECKING:
     from bydore_pyro.data import TokenStore
@@ -126,9 +126,9 @@ def _settled(options: TrainOptions) -> TrainOptions:
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
+    from bydore_pyro.command_line import number_of_tokens
     from bydore_pyro.mixture import normalised
     from bydore_pyro.training import Stages, read_stages, train_target
-    from bydore_pyro.utils import number_of_tokens
 
     # Its bars for every file that it writes, and its warnings of what is checked here anyway.
     transformers.utils.logging.disable_progress_bar()

@@ -1,11 +1,5 @@
-from .carrying import carried as carried
-from .carrying import kept_at as kept_at
-from .decision import best_mixture as best_mixture
-from .decision import best_mixture_draws as best_mixture_draws
 from .distribution import GammaDirichlet as GammaDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
-from .goal import Decision as Decision
-from .goal import Goal as Goal
 from .guide import MixtureGuide as MixtureGuide
 from .hypergradient import Parameters as Parameters
 from .hypergradient import finite_difference as finite_difference
@@ -17,15 +11,6 @@ from .inference import Inference as Inference
 from .inference import InferenceConfig as InferenceConfig
 from .inference import fit_to_draws as fit_to_draws
 from .inference import infer as infer
-from .laplace import Law as Law
-from .laplace import LossPrediction as LossPrediction
-from .laplace import fit_law as fit_law
-from .law import LawDraws as LawDraws
-from .law import law_losses as law_losses
-from .law import law_model as law_model
-from .law_runs import LawRuns as LawRuns
-from .losses import loss_differences as loss_differences
-from .losses import losses_of as losses_of
 from .matching import Matching as Matching
 from .matching import Metric as Metric
 from .matching import RoundEvidence as RoundEvidence
@@ -44,8 +29,5 @@ from .point import central_weights as central_weights
 from .point import run_mixture as run_mixture
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
-from .prices import freedom as freedom
-from .prices import frontier as frontier
-from .prices import objectives as objectives
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

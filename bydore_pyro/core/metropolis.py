@@ -23,7 +23,7 @@ from torch import Tensor
 
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS
-from bydore_pyro.utils import stop_if_asked
+from bydore_pyro.terminal import stop_if_asked
 
 __all__ = ["CHAINS", "GROUPS", "MOST_EXACT", "ExactDraws", "exact_draws"]
 

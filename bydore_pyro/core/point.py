@@ -28,9 +28,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.goal import bent
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.quadratic import least_of
+from bydore_pyro.law import bent
 
 __all__ = ["central_weights", "most_likely_weights", "run_mixture"]
 

@@ -20,7 +20,7 @@ from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import FreeConcentrations
-from bydore_pyro.utils import one_thread
+from bydore_pyro.terminal import one_thread
 
 __all__ = ["DRAWS", "Posterior", "draw_posterior"]
 

@@ -42,7 +42,7 @@ from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
 from bydore_pyro.data.store import END, nothing_counted, stored_as
 from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder, vocabulary_of
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 RECORD = "progress.sqlite"
 RECORDS = 2  # kind of its content; a build goes on with its own kind alone

@@ -20,7 +20,7 @@ import numpy as np
 
 from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.store import Text, TokenStore
-from bydore_pyro.utils import content_hash
+from bydore_pyro.files import content_hash
 
 BEGIN = 16  # tokens of a document that are compared first
 BLOCK = 2**16  # documents of which these are read at once

@@ -17,10 +17,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
-from bydore_pyro.utils import Checked, DataError, option
+from bydore_pyro.errors import DataError
 
 Split = Literal["train", "validation"]
 Taken = Mapping[tuple[str | None, Split], int]  # bytes by domain and side

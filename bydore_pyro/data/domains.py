@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bydore_pyro.data.held_out import HeldOut, held_out_counts
 from bydore_pyro.data.store import Text, TokenStore, check_needed
-from bydore_pyro.utils import DataError, listed
+from bydore_pyro.errors import DataError, listed
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once

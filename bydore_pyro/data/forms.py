@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from bydore_pyro.data.kinds import Form
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 BLOCK = 2**17  # bytes of a line that is too long, read at a time
 ARRAY = re.compile(rb"\s*\[\s*(\{|\]|$)")  # of rows, as far as it is seen

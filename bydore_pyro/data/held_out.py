@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.utils import DataError, listed
+from bydore_pyro.errors import DataError, listed
 
 HeldOut = Literal["validation", "judged"]  # sides of a store
 EDGE = 1e-6  # shares that are normalised again differ by less

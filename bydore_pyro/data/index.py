@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.errors import DataError, one_line
 
 FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 
 def check_name(name: str) -> None:

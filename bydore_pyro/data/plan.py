@@ -15,7 +15,8 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sampling import in_parts
 from bydore_pyro.data.sources import list_sources
 from bydore_pyro.data.tokenizer import TokenizerConfig, encode, load_encoder
-from bydore_pyro.utils import content_hash, tell
+from bydore_pyro.files import content_hash
+from bydore_pyro.terminal import tell
 
 BYTES_OF_A_TOKEN = 4.0  # until they are measured, on so many megabytes of the text
 MEASURED_MEGABYTES = 1.0

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from bydore_pyro.data.index import SPLITS
 from bydore_pyro.data.store import SIDES, Text, TokenStore, nothing_counted, selected
-from bydore_pyro.utils import content_hash
+from bydore_pyro.files import content_hash
 
 FEWEST = 2  # sequences of a domain that is measured alone
 

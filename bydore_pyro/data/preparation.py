@@ -41,15 +41,10 @@ from bydore_pyro.data.tokenizer import (
     tokenizer_sha256,
     train_tokenizer,
 )
-from bydore_pyro.utils import (
-    DataError,
-    FolderLock,
-    appearing_folder,
-    cluster_cpus,
-    join_cluster,
-    progress_bar,
-    tell,
-)
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import FolderLock, appearing_folder
+from bydore_pyro.pieces import cluster_cpus, join_cluster
+from bydore_pyro.terminal import progress_bar, tell
 
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
 
@@ -66,7 +61,7 @@ def prepare(
         plan: What goes into it.
         out: The store's folder; it appears when it is whole.
         processes: Worker processes that encode; 0 encodes in this process.
-        cluster: Where text is encoded in their place, see `bydore_pyro.utils.pieces`.
+        cluster: Where text is encoded in their place, see `bydore_pyro.pieces`.
         wait: Whether another process that builds the store is waited for, and its store taken.
 
     Raises:

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.utils import DataError, content_hash, expecting, one_line
+from bydore_pyro.errors import DataError, expecting, one_line
+from bydore_pyro.files import content_hash
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs"}  # of this package, by what addresses begin with
 # File systems' names for what changes with the content of a file; all call the size alike.

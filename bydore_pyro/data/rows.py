@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from bydore_pyro.command_line import option, require_fields
 from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
 from bydore_pyro.data.kinds import (
     UTF_16,
@@ -29,16 +30,9 @@ from bydore_pyro.data.names import check_name
 from bydore_pyro.data.packed import unpacked
 from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
-from bydore_pyro.utils import (
-    DataError,
-    expecting,
-    listed,
-    one_line,
-    option,
-    plain_json,
-    require_fields,
-    visible,
-)
+from bydore_pyro.errors import DataError, expecting, listed, one_line
+from bydore_pyro.files import plain_json
+from bydore_pyro.terminal import visible
 
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read

@@ -20,8 +20,10 @@ from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
 from bydore_pyro.data.splits import CALLED, Named, domain_parts, named_sides, sides_beside
+from bydore_pyro.errors import DataError, listed, one_line
+from bydore_pyro.files import readable, yaml_or_json
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
-from bydore_pyro.utils import DataError, listed, one_line, readable, tell, yaml_or_json
+from bydore_pyro.terminal import tell
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"

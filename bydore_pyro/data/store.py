@@ -34,7 +34,8 @@ import numpy as np
 from bydore_pyro.data.index import INDEX, SPLITS, read_index
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokens import Tokens, joined, kept
-from bydore_pyro.utils import DataError, content_hash, listed
+from bydore_pyro.errors import DataError, listed
+from bydore_pyro.files import content_hash
 
 SIDES = (*SPLITS, "judged")  # of an open store
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers

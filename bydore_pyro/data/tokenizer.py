@@ -22,7 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.utils import Checked, DataError, Tasks, expecting, join_cluster, option, read_json
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.errors import DataError, expecting
+from bydore_pyro.files import read_json
+from bydore_pyro.pieces import Tasks, join_cluster
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -217,7 +220,7 @@ def encoding(
         folder: The tokenizer's.
         dtype: Of the tokens.
         processes: Worker processes; 0 encodes in this process, in the tokenizer's own threads.
-        cluster: In place of these, as for `bydore_pyro.utils.join_cluster`.
+        cluster: In place of these, as for `bydore_pyro.pieces.join_cluster`.
     """
     executor: Executor
     if cluster is not None:

@@ -19,7 +19,8 @@ from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows, read_text
 from bydore_pyro.data.store import END, SIDES, Text, TokenStore, check_needed, nothing_counted
 from bydore_pyro.data.tokenizer import encode, load_encoder
-from bydore_pyro.utils import DataError, listed, tell
+from bydore_pyro.errors import DataError, listed
+from bydore_pyro.terminal import tell
 
 
 def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:

@@ -15,18 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import is_row_file
+from bydore_pyro.errors import DataError, one_line, require
 from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
+from bydore_pyro.files import plain_json
 from bydore_pyro.proxy import load_weights
-from bydore_pyro.utils import (
-    Checked,
-    DataError,
-    device_named,
-    one_line,
-    option,
-    plain_json,
-    require,
-)
+from bydore_pyro.terminal import device_named
 
 SEED = 1234  # chooses the examples: lm-eval's own
 

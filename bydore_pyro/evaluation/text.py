@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from bydore_pyro.data import RowConfig, read_rows
+from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel
-from bydore_pyro.utils import DataError, NonFiniteError, tell
+from bydore_pyro.terminal import tell
 
 LONGEST = 2048  # tokens of a document, where nothing says at which length a model was trained
 AT_ONCE = 256  # rows that are tokenised together

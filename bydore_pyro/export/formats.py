@@ -14,8 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import read_list
-from bydore_pyro.utils import Checked, DataError, option
+from bydore_pyro.errors import DataError
 
 DOMAIN = "{domain}"
 Samples = Literal["tokens", "sequences", "documents"]

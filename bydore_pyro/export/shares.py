@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bydore_pyro.data import UNITS, Tokens, TokenStore, load_encoder, tokenizer_sha256
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.utils import DataError
 
 PIECES, LENGTH = 64, 4096  # of a domain that is longer, so many pieces of so many tokens are read
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import UNITS, TokenStore, load_encoder, open_store, tokenizer_sha256
+from bydore_pyro.errors import DataError, RunFolderError, expecting, listed
 from bydore_pyro.export.formats import (
     FORMATS,
     ExportConfig,
@@ -25,6 +26,7 @@ from bydore_pyro.export.shares import (
     tokens_per_byte,
     tokens_per_document,
 )
+from bydore_pyro.files import read_json
 from bydore_pyro.mixture import (
     MOST_SHOWN,
     Mixture,
@@ -32,7 +34,6 @@ from bydore_pyro.mixture import (
     names_of_paths,
     names_of_prefixes,
 )
-from bydore_pyro.utils import DataError, RunFolderError, expecting, listed, read_json
 
 DIGITS = 6  # of the weights
 DIGITS_OF_DOCUMENTS = 9  # a domain of long ones may have a tiny share of them

@@ -9,13 +9,6 @@ from .measurement import measure as measure
 from .measurement import read_measurements as read_measurements
 from .measurement import sampled as sampled
 from .measurement import set_parameters as set_parameters
-from .problem import Problem as Problem
-from .problem import by_name as by_name
-from .proxy_runs import FinishedRun as FinishedRun
-from .proxy_runs import PlannedRun as PlannedRun
-from .proxy_runs import load_model as load_model
-from .proxy_runs import train_mixtures as train_mixtures
-from .proxy_runs import train_runs as train_runs
 from .readings import READ as READ
 from .readings import READINGS as READINGS
 from .readings import Reading as Reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bydore_pyro.utils import Checked, option
+from bydore_pyro.command_line import Checked, option
 
 MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
 

@@ -19,16 +19,10 @@ from torch import Tensor
 
 from bydore_pyro.core import Sample
 from bydore_pyro.data import Domains, file_sha256
+from bydore_pyro.errors import DataError, expecting
+from bydore_pyro.files import TREE, appearing_folder, read_tree, write_tree
+from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import GradientSketch, MeasuredModel, check_finite
-from bydore_pyro.utils import (
-    TREE,
-    DataError,
-    appearing_folder,
-    expecting,
-    read_tree,
-    run_pieces,
-    write_tree,
-)
 
 FORMAT = "bydore_pyro.measurement/3"
 DELAY = 2.0  # seconds; a round that is over by then shows no bar of its own
@@ -97,7 +91,7 @@ def measure(
         most: Sequences of each domain, as far as it has them.
         step: Of the model.
         known: Samples that need not be measured, by domain.
-        cluster: Where a domain is a piece, see `bydore_pyro.utils.pieces`.
+        cluster: Where a domain is a piece, see `bydore_pyro.pieces`.
 
     Raises:
         NonFiniteError: See `sample_of`.

@@ -2,7 +2,7 @@
 
 Every run is read on every domain, whatever its target: the search's own at some of its steps, each
 trial at its end. One table, ``losses.json`` in a run's folder, holds them; the law of losses
-(`bydore_pyro.core.law`) is fitted to it.
+(`bydore_pyro.law.law`) is fitted to it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.data import Domains, held_out_stream
+from bydore_pyro.errors import expecting
+from bydore_pyro.files import Number, content_hash, plain_json, read_as, with_hash
 from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.utils import (
-    Number,
-    content_hash,
-    expecting,
-    plain_json,
-    read_as,
-    stop_if_asked,
-    with_hash,
-)
+from bydore_pyro.terminal import stop_if_asked
 
 READ = 64  # sequences of a domain
 READINGS = "losses.json"

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evidence
 from bydore_pyro.data import Domains
+from bydore_pyro.errors import DataError, expecting
+from bydore_pyro.files import appearing_folder, read_tree, write_tree
 from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
 from bydore_pyro.proxy import GradientSketch
-from bydore_pyro.utils import DataError, appearing_folder, expecting, read_tree, write_tree
 
 TARGETS = "targets"
 FORMAT = "bydore_pyro.target/1"

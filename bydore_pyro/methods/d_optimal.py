@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
-from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.methods.fit import Fit
 from bydore_pyro.tables import Details
-from bydore_pyro.utils import Checked, option
+from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["DOptimalConfig", "d_optimal_design", "design_features", "elastic_losses",
            "elastic_optimum", "elastic_proposal", "fit_d_optimal", "fit_elastic",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["expert_losses"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.measure import Problem
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.methods.fit import Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
 from bydore_pyro.tables import Details
-from bydore_pyro.utils import Checked, option
+from bydore_pyro.trials import Problem
 
 __all__ = ["FastMixConfig", "fastmix_gradient", "fit_fastmix", "unembedding"]
 

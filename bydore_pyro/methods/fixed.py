@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.measure import Problem
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Fit
 from bydore_pyro.mixture import mixture_from
-from bydore_pyro.utils import Checked, DataError, option
+from bydore_pyro.trials import Problem
 
 __all__ = ["FixedConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform", "fit_unimax",
            "unimax_tokens"]  # fmt: skip

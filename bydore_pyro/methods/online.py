@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import Problem
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
-from bydore_pyro.utils import NonFiniteError
+from bydore_pyro.trials import Problem
 
 __all__ = ["Factors", "proxy_of", "train_on_even"]
 

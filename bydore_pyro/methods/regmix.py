@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.command_line import option
+from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Fit
 from bydore_pyro.tables import (
     Details,
@@ -25,7 +26,7 @@ from bydore_pyro.tables import (
     fit_regression,
     proposed,
 )
-from bydore_pyro.utils import DataError, option
+from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["RegMixConfig", "fit_regmix", "sample_mixtures"]
 

@@ -13,14 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.utils import (
-    DataError,
-    content_hash,
-    distinct,
-    expecting,
-    listed,
-    unique_keys,
-)
+from bydore_pyro.errors import DataError, distinct, expecting, listed
+from bydore_pyro.files import content_hash, unique_keys
 
 FORMAT = "bydore_pyro.mixture/1"
 UNIT = "shares of training tokens"

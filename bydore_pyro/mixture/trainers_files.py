@@ -29,8 +29,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from bydore_pyro.errors import listed
+from bydore_pyro.files import unique_keys
 from bydore_pyro.mixture.published import PILE_DOMAINS
-from bydore_pyro.utils import listed, unique_keys
 
 # YAML 1.1 misses 5e-06.
 NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")

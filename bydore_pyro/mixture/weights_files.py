@@ -28,6 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.command_line import resume_command
+from bydore_pyro.errors import DataError, RunFolderError, expecting, listed, one_line
+from bydore_pyro.files import read_json, unique_keys, yaml_or_json
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.mixture.trainers_files import (
@@ -39,18 +42,7 @@ from bydore_pyro.mixture.trainers_files import (
     places_of_layouts,
     trainers_weights,
 )
-from bydore_pyro.utils import (
-    DataError,
-    RunFolderError,
-    expecting,
-    listed,
-    one_line,
-    read_json,
-    resume_command,
-    tell,
-    unique_keys,
-    yaml_or_json,
-)
+from bydore_pyro.terminal import tell
 
 PUBLISHED = "published:"
 ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.utils import return_freed_memory, stop_if_asked
+from bydore_pyro.terminal import return_freed_memory, stop_if_asked
 
 # Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
 MOST_VALUES = {"cpu": 2**23, "cuda": 2**28}

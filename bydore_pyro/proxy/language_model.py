@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bydore_pyro.utils import DataError, expecting
+from bydore_pyro.errors import DataError, expecting
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

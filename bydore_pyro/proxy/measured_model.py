@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from bydore_pyro.core import Parameters
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
-from bydore_pyro.utils import NonFiniteError
 
 
 @dataclass

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.utils import require
+from bydore_pyro.errors import require
 
 
 def number_of_processes() -> int:

@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from bydore_pyro.command_line import Checked, option
 from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
 from bydore_pyro.proxy.parallel import Parallel
-from bydore_pyro.utils import Checked, option
 
 LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 

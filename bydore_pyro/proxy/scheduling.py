@@ -16,16 +16,10 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data import Domains
+from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.files import appearing_folder, read_tree, write_tree
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.utils import (
-    Interrupted,
-    NonFiniteError,
-    appearing_folder,
-    deferred,
-    read_tree,
-    stop_if_asked,
-    write_tree,
-)
+from bydore_pyro.terminal import Interrupted, deferred, stop_if_asked
 
 Strategy = Literal["intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.ask import GIVEN
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
-from bydore_pyro.runs import GIVEN
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 

@@ -14,7 +14,7 @@ import numpy as np
 from bydore_pyro.answer import PALETTE, domain_colours, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.utils import visible
+from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bydore_pyro.answer import ANSWER, Outlook, picture_label
+from bydore_pyro.errors import listed
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.report.words import Level, Verdict, count, number, percent
-from bydore_pyro.utils import Table, listed, visible
+from bydore_pyro.terminal import Table, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

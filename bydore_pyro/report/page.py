@@ -11,6 +11,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.answer import plot_weights
+from bydore_pyro.errors import listed
+from bydore_pyro.files import RunFolder
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.report.commands import commands
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
@@ -39,7 +41,7 @@ from bydore_pyro.report.tables import (
 )
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import Verdict
-from bydore_pyro.utils import RunFolder, Table, listed, visible
+from bydore_pyro.terminal import Table, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

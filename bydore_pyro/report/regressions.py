@@ -6,7 +6,7 @@ from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, number, percent
 from bydore_pyro.tables import SURE, Regressed
-from bydore_pyro.utils import Table
+from bydore_pyro.terminal import Table
 
 # Rank correlation of left-out runs, x 100, from which a regression is believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0

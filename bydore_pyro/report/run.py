@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.algorithm1 import AVERAGE_FROM
 from bydore_pyro.answer import COVERED, Outlook, agreement
+from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.files import read_as
 from bydore_pyro.mixture import Mixture, require_finished, require_own
-from bydore_pyro.runs import Metrics
-from bydore_pyro.utils import DataError, RunFolderError, read_as
+from bydore_pyro.setup import Metrics
 
 if TYPE_CHECKING:
     import pandas

@@ -11,8 +11,8 @@ from bydore_pyro.report.outlook import WITHIN, price_columns
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
-from bydore_pyro.runs import Spent
-from bydore_pyro.utils import Table
+from bydore_pyro.setup import Spent
+from bydore_pyro.terminal import Table
 
 FEW_SHARES = 3  # of what a target is made of
 

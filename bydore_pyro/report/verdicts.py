@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bydore_pyro.answer import COVERED, HARDLY
+from bydore_pyro.errors import listed
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, count, judged, number, percent
-from bydore_pyro.utils import listed
 
 FEW = 20  # names in a sentence
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from bydore_pyro.data import LazyTokens
-from bydore_pyro.utils import DataError, expecting, one_line
+from bydore_pyro.errors import DataError, expecting, one_line
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
 NPY = b"\x93NUMPY"

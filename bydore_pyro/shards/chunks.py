@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bydore_pyro.data import END, LazyTokens, Tokens, joined
+from bydore_pyro.errors import DataError, expecting
+from bydore_pyro.files import read_json
 from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
-from bydore_pyro.utils import DataError, expecting, read_json
 
 # Numbers of types in litdata's index, which are those of two lists; signed as unsigned ones.
 TORCH = {13: "<u2", 14: "<u2", 15: "<u4", 16: "<u4", 17: "<u8", 18: "<u8", 20: "<u2"}

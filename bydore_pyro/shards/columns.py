@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import LazyTokens, Tokens, joined
+from bydore_pyro.errors import DataError, expecting, require
+from bydore_pyro.files import read_json
 from bydore_pyro.shards.arrays import size_of, unsigned, without_empty
 from bydore_pyro.shards.inventory import Claim, Inventory
-from bydore_pyro.utils import DataError, expecting, read_json, require
 
 CACHE = 100_000_000  # bytes of a levanter cache that are kept decompressed
 GROUPS = 4  # groups of rows of a Parquet file that are

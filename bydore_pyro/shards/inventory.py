@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bydore_pyro.data import END, Runs, Text, Tokens, kept
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.widths import Known, in_vocabulary, of_width, require_width, resembles, some
-from bydore_pyro.utils import DataError
 
 AT_ONCE = 2**22  # tokens that are looked at at once
 

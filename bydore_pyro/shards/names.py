@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bydore_pyro.data import without_word, word_of
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 #: What trainers keep beside tokens, one number a token or a document.
 NO_TEXT = (

@@ -23,9 +23,9 @@ from bydore_pyro.data import (
     sides_beside,
     word_of,
 )
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.shards.names import require_all
-from bydore_pyro.utils import DataError
 
 Split = Literal["train", "validation"]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.data import Tokens
+from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.shards.arrays import (
     NPY,
     content,
@@ -23,7 +24,6 @@ from bydore_pyro.shards.arrays import (
 )
 from bydore_pyro.shards.inventory import Claim, Inventory
 from bydore_pyro.shards.widths import WIDTHS
-from bydore_pyro.utils import DataError, expecting
 
 # Numbers of types in Megatron's and TinyLlama's files: int32, int64 and uint16. The signed ones are
 # read as unsigned: a negative number is then one beyond every vocabulary.

@@ -38,13 +38,15 @@ from bydore_pyro.data import (
     tokenizer_sha256,
     vocabulary_of,
 )
+from bydore_pyro.errors import DataError, listed, one_line
+from bydore_pyro.files import content_hash
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.shards.arrays import blocks_of, fingerprint
 from bydore_pyro.shards.inventory import Inventory, Place, checked, once, require_alike
 from bydore_pyro.shards.names import missing_numbers
 from bydore_pyro.shards.places import Beside, Sides, shard_files
 from bydore_pyro.shards.widths import DIVIDERS, Known
-from bydore_pyro.utils import DataError, Table, content_hash, listed, one_line, tell, visible
+from bydore_pyro.terminal import Table, tell, visible
 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells

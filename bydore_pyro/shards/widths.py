@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bydore_pyro.data import LazyTokens, Tokens
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 WIDTHS = (2, 4, 8)  # bytes that a token may have
 BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bydore_pyro.utils import DataError, expecting, listed
+from bydore_pyro.errors import DataError, expecting, listed
 
 if TYPE_CHECKING:
     import pandas

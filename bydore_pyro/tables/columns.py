@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.tables.column_names import (
     DECLARED,
     phase_of,
@@ -23,7 +24,6 @@ from bydore_pyro.tables.column_names import (
     reason_no_metric,
     sounds_like_a_metric,
 )
-from bydore_pyro.utils import DataError, listed
 
 if TYPE_CHECKING:
     import pandas

@@ -3,7 +3,7 @@
     loss(w) ~ GP(mean(w), kernel(w, w')),    measured = loss(w) + noise
 
 Over log weights, ``x_k = log(1 + 1000 w_k) / log(1001)``, the kernel is BoTorch's, a length a
-domain. The law (`bydore_pyro.core.law`), linear in its parameters about the likeliest, is a process
+domain. The law (`bydore_pyro.law.law`), linear in its parameters about the likeliest, is a process
 too: its kernel is ``J V J'``, from its derivatives and its prior. Whatever the number of runs, the
 kernel and the likeliest law are found from 256 of them; then all runs count.
 
@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Law, fit_law
-from bydore_pyro.utils import DataError, require
+from bydore_pyro.errors import DataError, require
+from bydore_pyro.law import Law, fit_law
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from bydore_pyro.errors import DataError, require
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.tables.record import Regressed
 from bydore_pyro.tables.regression import REACH, Kind, Regression, fit_regression
-from bydore_pyro.utils import DataError, require
 
 FOLDS = 5
 FEWEST_RUNS = 20  # below, a 94 % quantile is chance

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 SHRINKAGE = 1e-3  # in units of the losses' variance for a slope of 1
 BELOW = (0.05, 0.5, 2.0)  # starts: the asymptote, so many ranges of the losses below the least

@@ -18,10 +18,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from bydore_pyro.errors import require
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_bounds
 from bydore_pyro.tables.record import Direction, Distance, Gain
 from bydore_pyro.tables.regression import REACH, Regression
-from bydore_pyro.utils import require
 
 BEST = 128  # simulated mixtures that are averaged
 # Of the mixtures with the best means those with the best bounds, on which functions are drawn.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bydore_pyro.files import Number
 from bydore_pyro.tables.columns import Columns
-from bydore_pyro.utils import Number
 
 #: Whether less or more is better: of one metric, or of the mean of several. A mean of metrics of
 #: both directions is minimised, and those that are maximised count negatively in it.

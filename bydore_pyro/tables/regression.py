@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bydore_pyro.errors import DataError, require
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.tables.gaussian_process import (
     GaussianProcess,
@@ -27,7 +28,6 @@ from bydore_pyro.tables.gaussian_process import (
     unit_of,
 )
 from bydore_pyro.tables.log_linear import fit_log_linear
-from bydore_pyro.utils import DataError, require
 
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["law", "linear", "lightgbm", "log_linear", "gaussian_process"]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.tables.gaussian_process import worth_of
 from bydore_pyro.tables.left_out import cross_validate, validated
@@ -32,7 +34,6 @@ from bydore_pyro.tables.regression import (
     kind_of,
 )
 from bydore_pyro.tables.tables import RunsTable, read_mixtures
-from bydore_pyro.utils import Checked, DataError, listed, option
 
 UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
 

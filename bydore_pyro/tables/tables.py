@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.tables.cells import MISSING, read_cells
 from bydore_pyro.tables.column_names import (
     DECLARED,
@@ -40,7 +41,6 @@ from bydore_pyro.tables.columns import (
     numbers_of_cells,
 )
 from bydore_pyro.tables.record import Asked
-from bydore_pyro.utils import DataError, listed
 
 if TYPE_CHECKING:
     import pandas

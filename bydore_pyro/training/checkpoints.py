@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import TokenStore, file_sha256
+from bydore_pyro.files import appearing_file, check_belongs, content_hash, set_aside, versions
+from bydore_pyro.terminal import tell
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureState
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import appearing_file, check_belongs, content_hash, set_aside, tell, versions
 
 PREFIX, SEAL = "checkpoint-", "belongs.json"
 # The options that decide which sequences a step sees, and what it does with them. The others say

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bydore_pyro.utils import Checked, device_named, number_of_tokens, option
+from bydore_pyro.command_line import Checked, number_of_tokens, option
+from bydore_pyro.terminal import device_named
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 from bydore_pyro.data import SequenceStream, TokenStore
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.utils import NonFiniteError
 
 MOST = 64  # sequences of a domain
 STREAM = 6  # apart from the streams of a search and of a training

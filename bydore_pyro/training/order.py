@@ -34,7 +34,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
 from bydore_pyro.data import SequenceStream, TokenStore, open_store, twins
-from bydore_pyro.utils import DataError
+from bydore_pyro.errors import DataError
 
 STREAM = 5  # apart from the streams of a search on the same text
 

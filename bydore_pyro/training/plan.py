@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bydore_pyro.command_line import number_of_tokens
 from bydore_pyro.data import TokenStore, load_encoder
+from bydore_pyro.errors import DataError, distinct, require
 from bydore_pyro.proxy import build_language_model, number_of_processes
+from bydore_pyro.terminal import tell
 from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import DataError, distinct, number_of_tokens, require, tell
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

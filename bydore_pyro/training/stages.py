@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro.command_line import number_of_tokens
+from bydore_pyro.errors import expecting
+from bydore_pyro.files import yaml_or_json
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
-from bydore_pyro.utils import expecting, number_of_tokens, yaml_or_json
 
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
 

@@ -13,10 +13,11 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 from transformers import Trainer, TrainerCallback
 
+from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.files import RunFolder
 from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
 from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import TrainingPlan
-from bydore_pyro.utils import NonFiniteError, RunFolder
 
 
 def _apart(start: Callable[[int], None] | None, worker: int) -> None:

@@ -25,8 +25,12 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig, TrainerCallback, TrainingArguments
 
+from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import TokenStore
+from bydore_pyro.errors import DataError, RunFolderError, one_line
+from bydore_pyro.files import RunFolder, appearing_folder, provenance
 from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel, Parallel, build_language_model
+from bydore_pyro.terminal import Interrupted, deferred, tell, told_if_stopped
 from bydore_pyro.training.checkpoints import copy_tokenizer
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.held_out import held_out_losses
@@ -34,19 +38,6 @@ from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.trainer import MixtureTrainer, RunCallback
-from bydore_pyro.utils import (
-    DataError,
-    Interrupted,
-    RunFolder,
-    RunFolderError,
-    appearing_folder,
-    deferred,
-    one_line,
-    provenance,
-    resume_command,
-    tell,
-    told_if_stopped,
-)
 
 MODEL = "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it

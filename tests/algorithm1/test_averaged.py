@@ -16,7 +16,7 @@ from bydore_pyro.answer.answer import inference_data
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
 B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)

@@ -30,8 +30,8 @@ from bydore_pyro.core.importance import GuideFit
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import central_weights, run_mixture
 from bydore_pyro.core.posterior import Posterior
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.errors import DataError
 
 NAMES = ("a", "b", "c")
 QUESTION = Question(names=NAMES, tokenizer="t", data_sha256="d")

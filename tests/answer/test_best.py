@@ -18,7 +18,7 @@ from planted_forecasts import (
 from scipy.optimize import minimize
 
 from bydore_pyro.answer.best import FEWEST_DRAWS, Best, best_of, decided_on, few
-from bydore_pyro.core.losses import loss_differences
+from bydore_pyro.law.losses import loss_differences
 
 BOTH = {"one": 1.0, "other": 1.0}
 

@@ -13,8 +13,8 @@ from benchmark_data import save_model, write_benchmark
 from tiny import write_lines
 
 from bydore_pyro.cli.evaluate import evaluate_command
+from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation import evaluate
-from bydore_pyro.utils.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ import pytest
 pytest.importorskip("botorch")
 
 from bydore_pyro.cli.fit import FitOptions, fit_command
+from bydore_pyro.command_line.options import resumed_options
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.utils.options import resumed_options
 
 DOMAINS = ("web", "law", "code")
 METRICS = ("exam:a", "exam:b", "program")

@@ -19,8 +19,8 @@ from bydore_pyro.cli.export import export_command
 from bydore_pyro.cli.prepare import prepare_command
 from bydore_pyro.cli.search import search_command
 from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.files.files import read_tree
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.files import read_tree
 
 
 def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
@@ -66,7 +66,7 @@ def test_a_checkpoints_next_stage(
     refused: Callable[..., str],
 ) -> None:
     """Its gradients are measured and it is left as it is; what it has read counts."""
-    monkeypatch.setattr("bydore_pyro.runs.metrics.LEARNED_MARGIN", 9.0)  # it would count as random
+    monkeypatch.setattr("bydore_pyro.setup.metrics.LEARNED_MARGIN", 9.0)  # it would count as random
     train(corpus, tmp_path / "target")
     model, out = tmp_path / "target/model", tmp_path / "run"
     given = ["--data", str(corpus.folder), "--validation", "greek", "--checkpoint", str(model)]

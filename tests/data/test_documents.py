@@ -21,7 +21,7 @@ from bydore_pyro.data.documents import (
 )
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 CONFIG = CorpusConfig()
 

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from tiny import row, write_lines
 
 from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 ROWS = [{**row("word", i), "meta": {"set": "ab"[i % 2]}} for i in range(40)]
 FILES = ("a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.txt", "a.csv", "array.json",

@@ -15,7 +15,7 @@ from bydore_pyro.data.held_out import HeldOut, held_out_counts
 from bydore_pyro.data.pools import pooled, with_branches
 from bydore_pyro.data.store import SIDES, Text, TokenStore, nothing_counted, open_store
 from bydore_pyro.data.variants import cut_store, joined_stores, with_validation_file
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 NAMES = ("a/x", "a/y", "b")
 

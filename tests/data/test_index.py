@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, read_index, sha256_of
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 
 def test_an_index_is_what_its_file_says(store: Path) -> None:

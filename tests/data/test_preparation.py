@@ -40,8 +40,8 @@ from bydore_pyro.data.preparation import cache_folder, load_tokens, prepare, tel
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SIDES, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.utils.errors import DataError, RunFolderError
-from bydore_pyro.utils.folders import FolderLock
+from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.files.folders import FolderLock
 
 
 @pytest.fixture

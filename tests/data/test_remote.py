@@ -41,7 +41,7 @@ from bydore_pyro.data.rows import RowConfig, read_rows, read_text
 from bydore_pyro.data.sources import list_sources
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
 

@@ -23,7 +23,7 @@ from bydore_pyro.data.kinds import can_be_entered, is_row_file
 from bydore_pyro.data.names import check_name
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.rows import LARGE_TEXT, PIECE, Row, RowConfig, read_hub, read_rows, read_text
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 ROWS = [
     {"text": f"text {i} — ü\n", "meta": {"set": ("law", "web")[i % 2]}, "n": i} for i in range(300)

@@ -15,8 +15,8 @@ from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, i
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import LISTS, TREE, ListedDomain, files_below, list_sources, read_list
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
-from bydore_pyro.utils.errors import DataError
 
 PAIR = {"a": "abcde", "b": "vwxyz"}
 

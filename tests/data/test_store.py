@@ -34,7 +34,7 @@ from bydore_pyro.data.store import (
 )
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.data.tokens import Tokens
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 
 @pytest.fixture

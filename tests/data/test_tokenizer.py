@@ -31,7 +31,7 @@ from bydore_pyro.data.tokenizer import (
     train_tokenizer,
     vocabulary_of,
 )
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 TEXTS = [f"the cat {i} sat on the mat, ein Käse für die Katze " * (i % 7) for i in range(60)]
 

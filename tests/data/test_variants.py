@@ -32,7 +32,7 @@ from bydore_pyro.data.variants import (
     target_and_share,
     with_validation_file,
 )
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.errors import DataError
 
 QUESTIONS = [f"Which of the birds {n} is abcd?" for n in range(200)]
 

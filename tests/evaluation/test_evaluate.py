@@ -21,6 +21,7 @@ from benchmark_data import (
 )
 from safetensors.torch import load_file, save_file
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation.evaluate import (
     PILE13,
     EvaluationConfig,
@@ -28,7 +29,6 @@ from bydore_pyro.evaluation.evaluate import (
     evaluate_model,
     load_model,
 )
-from bydore_pyro.utils.errors import DataError
 
 COUNT = 10
 NAMES = {task: name for task, (name, *_) in PILE13.items()}

@@ -17,6 +17,7 @@ from tiny import write_lines
 from torch import nn
 
 from bydore_pyro.data.tokenizer import train_tokenizer
+from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
 from bydore_pyro.evaluation.text import (
     LONGEST,
@@ -28,7 +29,6 @@ from bydore_pyro.evaluation.text import (
     text_loss,
 )
 from bydore_pyro.proxy.language_model import TRAINED_LENGTH
-from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 TEXTS = ["a bird", "a longer row about birds, and more", "z", "two\nlines"]
 

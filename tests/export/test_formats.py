@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.export.formats import (
     FORMATS,
     ExportConfig,
@@ -26,7 +27,6 @@ from bydore_pyro.export.shares import Length
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import mixture_from
-from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = {"web": 0.6, "law": 0.25, "no": 0.149999, "2020": 0.000001}  # YAML would change two names
 SHARES = [Share(name=n, weight=w, paths=(f"/data/{n}",)) for n, w in WEIGHTS.items()]

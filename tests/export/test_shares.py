@@ -12,6 +12,7 @@ from tiny import write_byte_tokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.errors import DataError
 from bydore_pyro.export.shares import (
     Length,
     converted,
@@ -21,7 +22,6 @@ from bydore_pyro.export.shares import (
     tokens_per_document,
 )
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.errors import DataError
 
 
 def weights_of(values: np.ndarray) -> dict[str, float]:

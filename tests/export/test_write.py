@@ -18,11 +18,11 @@ from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.errors import DataError
 from bydore_pyro.export.formats import ExportConfig
 from bydore_pyro.export.shares import Length
 from bydore_pyro.export.write import Exported, export, export_from
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.errors import DataError
 
 MIXTURE = Mixture(names=("short", "long", "none"), weights=(0.3, 0.7, 0.0))
 MEANS = {"short": 20.0, "long": 180.0, "none": 50.0}  # tokens per document

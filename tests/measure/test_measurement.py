@@ -12,6 +12,8 @@ from tiny import Bigram
 
 from bydore_pyro.core.matching import Sample
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError, NonFiniteError
+from bydore_pyro.files.files import read_tree, write_tree
 from bydore_pyro.measure.measurement import (
     Measurement,
     frozen,
@@ -25,8 +27,6 @@ from bydore_pyro.measure.measurement import (
 )
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.utils.errors import DataError, NonFiniteError
-from bydore_pyro.utils.files import read_tree, write_tree
 
 
 def measurement(scale: float) -> Measurement:

@@ -13,6 +13,7 @@ from tiny import Bigram
 
 from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError
 from bydore_pyro.measure.readings import (
     READ,
     READINGS,
@@ -22,7 +23,6 @@ from bydore_pyro.measure.readings import (
     readings_text,
 )
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.utils.errors import DataError
 
 ROWS = [
     Reading(of="the search after 3 steps", tokens={"a": 1.5, "b": 2.0}, losses={"a": 3.25}),

@@ -17,10 +17,10 @@ from bydore_pyro.core.matching import Matching, match
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import Text, TokenStore
+from bydore_pyro.errors import DataError
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measurement import keep_measurement, measure, sample_of, set_parameters
 from bydore_pyro.measure.target import TargetMeasurement, read_target
-from bydore_pyro.utils.errors import DataError
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])

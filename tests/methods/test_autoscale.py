@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.methods.autoscale import (
     PowerLaws,
     extrapolate,
@@ -13,7 +14,6 @@ from bydore_pyro.methods.autoscale import (
     optimal_counts,
     probe_counts,
 )
-from bydore_pyro.utils.errors import DataError
 
 # Validation perplexities in github.com/feiyang-k/AutoScale, algorithms/DDO_example.ipynb: the base
 # with uniform weights, then each of seven domains cut, then each grown to 3; the fit takes 1/5 for

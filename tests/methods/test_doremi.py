@@ -9,8 +9,8 @@ import pytest
 import torch
 from tiny import steps_spent
 
-from bydore_pyro.measure.problem import Problem
 from bydore_pyro.methods.doremi import SMOOTHING, GroupWeights, domain_scores, fit_doremi
+from bydore_pyro.trials.problem import Problem
 
 
 def test_clipping_is_by_token_and_absent_domains_keep_their_score() -> None:

@@ -9,10 +9,10 @@ import pytest
 from tiny import make_problem
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.measure.problem import Problem
-from bydore_pyro.measure.proxy_runs import train_mixtures
 from bydore_pyro.methods.experts import expert_losses
 from bydore_pyro.methods.mde import mixture_of_experts_loss
+from bydore_pyro.trials.problem import Problem
+from bydore_pyro.trials.proxy_runs import train_mixtures
 
 
 def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:

@@ -6,8 +6,8 @@ import torch
 from tiny import Bigram, steps_spent
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bydore_pyro.measure.problem import Problem
 from bydore_pyro.methods.fastmix import FastMixConfig, fastmix_gradient, fit_fastmix, unembedding
+from bydore_pyro.trials.problem import Problem
 
 
 def test_the_gradient_is_that_of_the_loss_after_one_step() -> None:

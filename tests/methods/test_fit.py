@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from tiny import steps_spent
 
-from bydore_pyro.measure.problem import Problem
+from bydore_pyro.files import plain
 from bydore_pyro.methods.autoscale import fit_autoscale
 from bydore_pyro.methods.d_optimal import DOptimalConfig, fit_d_optimal
 from bydore_pyro.methods.fit import Fit
@@ -16,7 +16,7 @@ from bydore_pyro.methods.mde import MDEConfig, fit_mde
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.methods.regmix import RegMixConfig, fit_regmix
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils import plain
+from bydore_pyro.trials.problem import Problem
 
 SWEEPS: dict[str, Callable[[Problem], Fit]] = {
     "autoscale": fit_autoscale,

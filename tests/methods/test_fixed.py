@@ -9,7 +9,7 @@ import pytest
 from tiny import make_problem
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.measure.problem import Problem
+from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fixed import (
     FixedConfig,
     fit_human,
@@ -19,7 +19,7 @@ from bydore_pyro.methods.fixed import (
     fit_unimax,
     unimax_tokens,
 )
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.trials.problem import Problem
 
 
 def test_uniform_and_natural(problem: Problem) -> None:

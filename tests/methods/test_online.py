@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bydore_pyro.measure.problem import Problem
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
-from bydore_pyro.utils.errors import NonFiniteError
+from bydore_pyro.trials.problem import Problem
 
 
 def test_a_method_sees_even_batches_and_its_weights_are_kept(problem: Problem) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("botorch")
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.methods.regmix import sample_mixtures
-from bydore_pyro.utils.errors import DataError
 
 
 def test_draws_keep_the_simplex_the_limit_and_the_seed() -> None:

@@ -11,8 +11,8 @@ import pytest
 from mutations import replaced, require_one_line
 from scipy import optimize
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_bounds
-from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
     names=("a", "b"),

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from mutations import replaced, require_one_line
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.trainers_files import (
     Listed,
     blend_of,
@@ -22,7 +23,6 @@ from bydore_pyro.mixture.trainers_files import (
     trainers_weights,
 )
 from bydore_pyro.mixture.weights_files import mixture_from, numbers_of
-from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = {"law": 0.3, "web": 0.7}
 FILES = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mutations import mutated, require_one_line
 
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
 from bydore_pyro.mixture.weights_files import (
@@ -19,7 +20,6 @@ from bydore_pyro.mixture.weights_files import (
     require_finished,
     require_own,
 )
-from bydore_pyro.utils.errors import DataError, RunFolderError
 
 OURS = Mixture(
     names=("arxiv", "pile_cc"),

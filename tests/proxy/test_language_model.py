@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.proxy.language_model import (
     TokenLosses,
     build_language_model,
@@ -25,7 +26,6 @@ from bydore_pyro.proxy.language_model import (
     model_source,
     read_model_config,
 )
-from bydore_pyro.utils.errors import DataError
 
 MODELS = Path(__file__).parents[2] / "models"
 

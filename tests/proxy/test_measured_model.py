@@ -9,10 +9,10 @@ import torch
 from tiny import Bigram
 
 from bydore_pyro.core.hypergradient import forward_mode
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.measured_model import Cost, MeasuredModel, check_finite
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.utils.errors import NonFiniteError
 
 MODELS = Path(__file__).parents[2] / "models"
 

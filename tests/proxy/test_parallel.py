@@ -18,14 +18,14 @@ from processes import Run, on_two_processes
 from quick import be_quick
 
 from bydore_pyro.cli.main import main
+from bydore_pyro.command_line.command_line import parse_options
+from bydore_pyro.files import read_as
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.parallel import Parallel, number_of_processes
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.record import Metrics
-from bydore_pyro.runs.run import begin_run
-from bydore_pyro.utils import read_as
-from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.record import Metrics
+from bydore_pyro.setup.run import begin_run
 
 
 def test_one_process_does_everything() -> None:

@@ -13,6 +13,7 @@ from tiny import Bigram
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import (
     STRATEGIES,
@@ -24,8 +25,7 @@ from bydore_pyro.proxy.scheduling import (
     systematic_counts,
     train_on_mixture,
 )
-from bydore_pyro.utils.errors import NonFiniteError
-from bydore_pyro.utils.terminal import Interrupted
+from bydore_pyro.terminal import Interrupted
 
 WEIGHTS = [
     torch.tensor([0.5, 0.3, 0.2]),

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from report_runs import NAMES, write_search
 
+from bydore_pyro.ask import GIVEN
 from bydore_pyro.report.commands import commands
 from bydore_pyro.report.run import RunRecord, read_run
-from bydore_pyro.runs import GIVEN
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from report_runs import (
     write_seeds,
 )
 
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.report.page import (
     Section,
     add_html_report,
@@ -30,8 +32,6 @@ from bydore_pyro.report.page import (
 )
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from bydore_pyro.report.regressions import regression_tables, regression_verdict
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, Verdict
-from bydore_pyro.utils import Table
+from bydore_pyro.terminal import Table
 
 BETTER = "Is it better than the prior?"
 

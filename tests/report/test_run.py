@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from report_runs import NAMES, write_search, write_seeds, write_trajectory
 
+from bydore_pyro.errors import RunFolderError
 from bydore_pyro.report.run import RunRecord, read_run
-from bydore_pyro.utils.errors import RunFolderError
 
 
 def test_a_whole_run(tmp_path: Path) -> None:

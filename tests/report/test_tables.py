@@ -18,6 +18,7 @@ from report_runs import (
     write_seeds,
 )
 
+from bydore_pyro.files import plain
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.outlook import WITHIN
 from bydore_pyro.report.run import RunRecord, read_run
@@ -34,8 +35,8 @@ from bydore_pyro.report.tables import (
     weights_table,
 )
 from bydore_pyro.report.words import ABSENT
-from bydore_pyro.runs.record import Spent, TargetRecord
-from bydore_pyro.utils import Table, plain
+from bydore_pyro.setup.record import Spent, TargetRecord
+from bydore_pyro.terminal import Table
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.verdicts import LIMITS, Limits, verdicts_of
 from bydore_pyro.report.words import Verdict
-from bydore_pyro.runs.record import TargetRecord
+from bydore_pyro.setup.record import TargetRecord
 
 SETTLED, DECIDED = "Has it settled?", "How much is decided?"
 FITS, AGREES = "Is the posterior's width to be believed?", "Would another seed find the same?"

@@ -15,7 +15,7 @@ from bydore_pyro.report.words import (
     number,
     percent,
 )
-from bydore_pyro.utils.terminal import Table
+from bydore_pyro.terminal import Table
 
 
 def test_a_table_as_text() -> None:

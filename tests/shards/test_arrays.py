@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.arrays import (
     blocks_of,
     content,
@@ -19,7 +20,6 @@ from bydore_pyro.shards.arrays import (
     unsigned,
     without_empty,
 )
-from bydore_pyro.utils.errors import DataError
 
 
 def test_what_is_read_is_what_is_there(tmp_path: Path) -> None:

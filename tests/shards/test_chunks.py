@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from shard_writers import WRITERS, chunk_of, documents, opened, write_litdata, write_mds
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.chunks import read_litdata
-from bydore_pyro.utils.errors import DataError
 
 
 def edit(path: Path, change: Callable[[Any], object]) -> None:

@@ -13,8 +13,8 @@ import pytest
 from pyarrow import parquet
 from shard_writers import documents, opened, rows_of, write_datasets, write_levanter
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.columns import read_levanter
-from bydore_pyro.utils.errors import DataError
 
 
 def ends_of(made: list[np.ndarray]) -> list[int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards import inventory
 from bydore_pyro.shards.arrays import numbers
 from bydore_pyro.shards.inventory import (
@@ -19,7 +20,6 @@ from bydore_pyro.shards.inventory import (
     require_alike,
 )
 from bydore_pyro.shards.widths import Known
-from bydore_pyro.utils.errors import DataError
 
 KNOWN = Known(vocabulary=400, separator=7, pad=3)
 FILES = (Path("a.bin"), Path("a.idx"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.names import holds_no_text, missing_numbers, require_all
-from bydore_pyro.utils.errors import DataError
 
 
 @pytest.mark.parametrize(

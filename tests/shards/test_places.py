@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.places import Beside, Places, ShardFile, Sides, names_shards, shard_files
-from bydore_pyro.utils.errors import DataError
 
 
 @pytest.fixture

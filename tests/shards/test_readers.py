@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from shard_writers import WRITERS, documents, opened
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.readers import read_dolma, read_nanogpt, read_numpy
-from bydore_pyro.utils.errors import DataError
 
 
 def test_several_sequences_are_one_document(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bydore_pyro.data import Tokens
+from bydore_pyro.errors import DataError
 from bydore_pyro.shards.arrays import numbers
 from bydore_pyro.shards.widths import (
     DIVIDERS,
@@ -19,7 +20,6 @@ from bydore_pyro.shards.widths import (
     resembles,
     some,
 )
-from bydore_pyro.utils.errors import DataError
 
 KNOWN = Known(vocabulary=400, separator=7)
 PLACE = Path("a.bin")

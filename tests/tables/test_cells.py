@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables.cells import read_cells
-from bydore_pyro.utils.errors import DataError
 
 PLAIN = "run,a,loss\nx,0.25,3.5\ny,0.5,1250\n"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables.columns import Columns, classified, numbers_of_cells
-from bydore_pyro.utils.errors import DataError
 
 RUNS, PLACE = 12, Path("runs.csv")
 RNG = np.random.default_rng(0)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables.columns import Columns
 from bydore_pyro.tables.directions import ALL, directed, metric_shares
 from bydore_pyro.tables.record import Asked
 from bydore_pyro.tables.tables import RunsTable
-from bydore_pyro.utils.errors import DataError
 
 TABLE = RunsTable(
     runs=("r", "s"),

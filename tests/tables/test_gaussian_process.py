@@ -9,7 +9,8 @@ from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.core.laplace import fit_law
+from bydore_pyro.errors import DataError
+from bydore_pyro.law.laplace import fit_law
 from bydore_pyro.tables import gaussian_process
 from bydore_pyro.tables.gaussian_process import (
     GaussianProcess,
@@ -18,7 +19,6 @@ from bydore_pyro.tables.gaussian_process import (
     likeliest_process,
     unit_of,
 )
-from bydore_pyro.utils.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from planted_tables import planted
 
 pytest.importorskip("botorch")
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables.left_out import cross_validate, spearman_x100, validated
 from bydore_pyro.tables.regression import fit_regression, interval_of_run
-from bydore_pyro.utils.errors import DataError
 
 
 def test_ranks_by_hand() -> None:

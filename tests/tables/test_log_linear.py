@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from planted_tables import planted
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables.log_linear import LogLinear, fit_log_linear
-from bydore_pyro.utils.errors import DataError
 
 SLOPES = np.array([-1.0, 0.5, 1.0, -0.2])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from bydore_pyro.files import plain, read_as
 from bydore_pyro.tables.record import Details, Distance, Gain, Regressed, Scored
-from bydore_pyro.utils import plain, read_as
 
 
 def test_details_are_written_and_read(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from planted_tables import planted
 
 pytest.importorskip("botorch")
 
+from bydore_pyro import errors
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables import gaussian_process
 from bydore_pyro.tables.gaussian_process import GaussianProcess
 from bydore_pyro.tables.left_out import spearman_x100
@@ -28,8 +30,6 @@ from bydore_pyro.tables.regression import (
     interval_of_run,
     kind_of,
 )
-from bydore_pyro.utils import errors
-from bydore_pyro.utils.errors import DataError
 
 
 def test_linear_finds_a_planted_line() -> None:

@@ -11,12 +11,12 @@ from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.tables.directions import directed
 from bydore_pyro.tables.gaussian_process import fit_law_processes, worth_of
 from bydore_pyro.tables.table_fit import RegressionConfig, fit_table_of_runs, prior_of
 from bydore_pyro.tables.tables import RunsTable
-from bydore_pyro.utils.errors import DataError
 
 PRIOR = np.full(4, 0.25)
 

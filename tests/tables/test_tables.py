@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.tables.tables import read_mixtures, read_runs
-from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = """index,train_the_pile_arxiv,train_the_pile_pile_cc,note
 7,0.25,0.75,x

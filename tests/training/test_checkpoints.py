@@ -10,6 +10,7 @@ import pytest
 from training_runs import mixture_for, tiny_config
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.training.checkpoints import (
     belonging,
@@ -20,7 +21,6 @@ from bydore_pyro.training.checkpoints import (
 )
 from bydore_pyro.training.order import MixtureState
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils.errors import RunFolderError
 
 STATE = MixtureState(3, [5, 7], [0.1 + 0.2, -(0.1 + 0.2)])
 

@@ -14,9 +14,9 @@ from training_runs import train
 from transformers import AutoModelForCausalLM
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.training.held_out import MOST, HeldOutLoss, held_out_losses
-from bydore_pyro.utils.errors import NonFiniteError
 
 
 def with_held_out(store: TokenStore, **texts: np.ndarray) -> TokenStore:

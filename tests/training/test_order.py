@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler
 from training_runs import WEIGHTS
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError
 from bydore_pyro.training.order import (
     MixtureDataset,
     MixtureSampler,
@@ -19,7 +20,6 @@ from bydore_pyro.training.order import (
     begin,
     next_batch,
 )
-from bydore_pyro.utils.errors import DataError
 
 LENGTH = 32
 SHARES = np.array(list(WEIGHTS.values()))

@@ -15,12 +15,12 @@ from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture, within_bounds
 from bydore_pyro.training.checkpoints import write_seal
 from bydore_pyro.training.order import MixtureState, begin
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils.errors import DataError, RunFolderError
 
 
 def plan(store: TokenStore, **rest: Any) -> TrainingPlan:

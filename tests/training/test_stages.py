@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import mixture_from
 from bydore_pyro.training.stages import Stages, read_stages
-from bydore_pyro.utils.errors import DataError
 
 FIRST = Mixture(names=("web", "law", "none"), weights=(0.7, 0.3, 0.0), tokenizer="abc")
 SECOND = Mixture(names=("code", "web"), weights=(0.5, 0.5))

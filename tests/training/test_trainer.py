@@ -13,11 +13,11 @@ import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.training.plan import plan_training
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.trainer import MixtureTrainer, RunCallback
 from bydore_pyro.training.training import build_trainer
-from bydore_pyro.utils.run_folder import RunFolder
 
 
 @pytest.fixture

@@ -29,14 +29,14 @@ from training_runs import (
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import NonFiniteError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.terminal import Interrupted
 from bydore_pyro.training.checkpoints import read_seal, write_seal
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.training import train_target
-from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
-from bydore_pyro.utils.terminal import Interrupted
 
 Key = tuple[int, int]
 

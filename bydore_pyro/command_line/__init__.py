@@ -1,0 +1,5 @@
+"""Options as dataclasses, their checks, and command lines made of them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,5 @@
+"""The law of losses: readings of runs -> a fitted law -> the mixture that is best by it."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,227 @@
+"""A search by gradient matching: measure, read the target, draw, try, answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.core import covariance_of
+from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.files import RunFolder
+from bydore_pyro.measure import (
+    READINGS,
+    Measurement,
+    Reading,
+    TargetMeasurement,
+    check_residual,
+    keep_measurement,
+    measure,
+    measured_training,
+    read_measurements,
+    read_target,
+    readings_text,
+    set_parameters,
+)
+from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
+from bydore_pyro.search.algorithm1 import search_by_linear_evidence
+from bydore_pyro.search.trials import TrialPlan, answered, trial_plan
+from bydore_pyro.setup import (
+    Drive,
+    Found,
+    Options,
+    belongs_of,
+    broken_off,
+    common_metrics,
+    language_model,
+    learning_of,
+    processes,
+    search_domains,
+    search_readings,
+    targets_of,
+    tell_cautions,
+    write_inputs,
+)
+from bydore_pyro.terminal import tell
+
+TRIALS = "trials"
+
+
+def search(
+    options: Options,
+    domains: Domains,
+    folder: RunFolder,
+    name: str,
+    plan: TrialPlan | None = None,
+    *,
+    keep: bool = True,
+) -> Found:
+    """Runs the search behind a progress bar, with checkpoints, and writes what it found.
+
+    Where it breaks off, no mixture is written, and the run can be continued. The trials after it
+    are those of the plan; without one, those that the options ask for. With `keep` the folder keeps
+    what was measured, for `bydore ask`.
+
+    Raises:
+        DataError: When the tokens change while they are read.
+        Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
+        NonFiniteError: When a loss or a gradient is NaN or infinite.
+        OSError: When the disk is full; the last checkpoint stays.
+        RunFolderError: When the run that is continued has other options than it was begun with, or
+            the folder is deleted, moved or replaced meanwhile.
+    """
+    if options.run.evidence == "linear":
+        return search_by_linear_evidence(options, domains, folder, name)
+    seed, config = options.run.seed, options.search
+    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
+    proxy = Proxy(model, options.proxy, parallel=processes(options))
+    sketch = GradientSketch(proxy, config.sketch_size, seed)
+    write_inputs(folder, options, domains.corpus, name)
+    tell_cautions(options, domains)
+    if plan is None:
+        plan = trial_plan(options, domains, folder.path / TRIALS)
+    drive = Drive(
+        folder=folder,
+        options=options,
+        domains=domains,
+        parallel=proxy.parallel,
+        total=0 if options.run.checkpoint else config.steps,
+        content=lambda: proxy_content(proxy, domains),
+    )
+    with broken_off(drive, proxy.cost):
+        measured = _measured(options, domains, sketch, proxy, drive)
+        tell("measured; next: the target, the posterior (it may take minutes), the answer")
+        found, readings = _answered(options, domains, sketch, proxy, measured, plan)
+        if folder.writes:
+            folder.write_text(READINGS, readings_text(readings))
+            if keep:
+                kept = read_measurements(folder.path, belongs_of(options, domains))
+                hashes = tuple(one.sha256 for one in kept)
+                found = dataclasses.replace(
+                    found, metrics=dataclasses.replace(found.metrics, measured=hashes)
+                )
+        found.leave(folder)
+    if not keep and folder.writes:
+        for path in folder.path.glob("measured-*"):
+            shutil.rmtree(path)
+    return found
+
+
+def _measured(
+    options: Options, domains: Domains, sketch: GradientSketch, proxy: Proxy, drive: Drive
+) -> list[Measurement]:
+    """Trains the proxy and measures on the way; or measures a checkpoint, once."""
+    config, folder, belongs = options.search, drive.folder, belongs_of(options, domains)
+    each, cluster = config.sequences_of_round(domains.num_domains), options.run.cluster
+    found: list[Measurement] = []
+
+    def keep(measured: Measurement) -> None:
+        if folder.writes:
+            measured = keep_measurement(folder.path, len(found) + 1, measured, belongs)
+        found.append(measured)
+
+    if options.run.checkpoint is not None:
+        with proxy.cost.part("gradients"):
+            keep(measure(sketch, domains, each, 0, cluster=cluster))
+        return found
+    content = drive.restored()
+    if content is not None:
+        done = content["proxy"]["steps"]
+        kept = [one for one in read_measurements(folder.path, belongs) if one.step <= done]
+        if len(kept) == sum(step <= done for step in config.measured_steps):
+            restore_proxy(proxy, domains, content)
+            drive.done, found = done, kept
+        else:  # a search below another run leaves none
+            tell("the measurements are gone: beginning anew")
+
+    def steps() -> Iterator[str]:
+        seed = options.run.seed
+        for step in measured_training(domains, proxy, sketch, config, seed=seed, cluster=cluster):
+            if step.measured is not None:
+                keep(step.measured)
+            yield f"training loss {step.loss:.3f}"
+
+    def round_is_next(done: int) -> str:
+        if done + 1 not in config.measured_steps:
+            return ""
+        number = config.measured_steps.index(done + 1) + 1
+        return (
+            f"round {number} of {config.rounds}: measuring the gradients of "
+            f"{domains.num_domains} domains"
+        )
+
+    drive.take(steps(), round_is_next)
+    return found
+
+
+def _answered(
+    options: Options,
+    domains: Domains,
+    sketch: GradientSketch,
+    proxy: Proxy,
+    measured: list[Measurement],
+    plan: TrialPlan | None,
+) -> tuple[Found, list[Reading]]:
+    """Reads the target where the domains were measured, and answers; returns all readings too."""
+    cost = proxy.cost
+    rounds: list[TargetMeasurement] = []
+    for one in measured:  # the last leaves the model as it was at the end
+        set_parameters(proxy, one)
+        with cost.part("gradients"):
+            # Anew, where a search goes on too: all processes read, and what it costs is the same.
+            read = read_target(sketch, one, domains, each=not options.run.validates_all, anew=True)
+            rounds.append(read)
+    with cost.part("guide"):
+        targets = targets_of(options, domains, rounds, with_guide=True)
+    found, drawn = targets.found, targets.drawn
+    if not drawn.settled:
+        tell("warning: the draws of the posterior have not settled: intervals are rough")
+    check, last = None, rounds[-1]
+    if options.search.check_sequences:
+        with cost.part("check"):
+            check = check_residual(
+                domains,
+                sketch,
+                last.residual(found, measured[-1]),
+                found.weights,
+                covariance_of([last.evidence], found.optimum),
+                1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
+            )
+    known = search_readings(options, measured)
+    try:
+        answer, readings = answered(options, domains, targets, known, plan, cost)
+    except ValueError as error:  # what was measured is not lost for it
+        if options.goal.objective == "mean":
+            raise
+        line = f"{error}. The weights are for --objective mean; bydore ask takes another"
+        tell(f"warning: {line}")
+        mean = dataclasses.replace(options.goal, objective="mean")
+        options = dataclasses.replace(options, goal=mean)
+        answer, readings = answered(options, domains, targets, known, plan, cost)
+        notes = (f"{line}.", *answer.mixture.notes)
+        noted = dataclasses.replace(answer.mixture, notes=notes)
+        answer = dataclasses.replace(answer, mixture=noted)
+    vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
+    metrics = common_metrics(
+        *(options, domains, answer, cost, targets, check, drawn.fit),
+        steps=measured[-1].step,
+        learning=learning_of(last.loss, vocabulary, checkpoint=loaded),
+    )
+    path = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
+    return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds)), readings
+
+
+def search_in(
+    options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
+) -> Found:
+    """Runs a search in a folder below another run's, or goes on with the search that is there."""
+    parallel = processes(options)
+    folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
+    parallel.wait()  # nobody writes before everybody has seen what is there
+    domains = search_domains(options, corpus, options.run.seed)
+    found = search(options, domains, folder, name, plan, keep=False)
+    parallel.wait()  # until everybody can read it
+    return found

@@ -1,0 +1,219 @@
+"""Trial runs: proxies trained on the mixtures of steps of several lengths."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from bydore_pyro.answer import (
+    FIRST,
+    LAW,
+    Answer,
+    Question,
+    TriedSteps,
+    answer_of,
+    best_of,
+    by_law,
+    candidate,
+    mixture_within,
+    raised,
+)
+from bydore_pyro.core import Matching, Posterior
+from bydore_pyro.data import Domains
+from bydore_pyro.errors import DataError
+from bydore_pyro.measure import Reading
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost
+from bydore_pyro.setup import (
+    Options,
+    Targets,
+    TrialRecord,
+    bounds_of,
+    forecast_for,
+    language_model,
+    largest_weights,
+    question_of,
+)
+from bydore_pyro.terminal import tell
+from bydore_pyro.trials import Problem, by_name, train_mixtures
+
+DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
+
+
+def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
+    """Returns the problem that the options of a search pose, without a limit of cost; its finished
+    proxies lie in the folder `runs`."""
+    corpus = domains.corpus
+    return Problem(
+        corpus=corpus,
+        names=domains.names,
+        target=domains.validation_shares,
+        build=lambda seed: language_model(options, corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.run.validation_sequences,
+        seed=options.run.seed,
+        budget=math.inf,
+        runs=runs,
+        most=largest_weights(options, domains),
+        least=bounds_of(options.goal, domains)[0],
+        run_tokens=options.run_tokens if options.run.target_tokens else None,
+        cluster=options.run.cluster,
+    )
+
+
+def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | None:
+    """Returns the trials that the options of a search ask for, None without any. If they would
+    leave too little text of a domain (they read text as often as the run of `--target_tokens`
+    will), it prints so and returns None."""
+    search = options.search
+    if options.run.evidence == "linear" or not search.trials:
+        return None
+    problem = plain_problem(options, domains, runs).read_on_all()
+    try:
+        problem.text_for(search.trial_steps)
+    except DataError as error:
+        tell(f"no trial runs: {error}")
+        return None
+    return TrialPlan(problem, search.trials, search.trial_steps)
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """The trials that are to be run, at a constant rate, as the search's own run.
+
+    Attributes:
+        problem: Text, proxy, target and caps; finished proxies lie in its folder.
+        count: How many, at most; three where the law has no mixture.
+        steps: Of each.
+    """
+
+    problem: Problem
+    count: int
+    steps: int
+
+    def tried(
+        self,
+        found: Matching,
+        drawn: Posterior,
+        question: Question,
+        cost: Cost,
+        by_law: Tensor | None = None,
+    ) -> tuple[TriedSteps, list[Reading]]:
+        """Trains the proxies, and charges a counter.
+
+        Args:
+            found: The evidence.
+            drawn: Its posterior.
+            question: What the weights are for.
+            cost: The counter.
+            by_law: The mixture ``(K,)`` that the law of losses finds best; tried first.
+
+        Returns:
+            What was tried, and what each proxy lost on every domain.
+
+        Raises:
+            Interrupted: On Ctrl-C or SIGTERM; finished trials are kept.
+            NonFiniteError: When a loss is NaN or infinite.
+        """
+        problem = dataclasses.replace(self.problem, cost=Cost())
+        lengths = (FIRST if by_law is None else (LAW, *FIRST))[: self.count]
+        mixtures: list[Mixture] = []
+        for length in lengths:
+            if length == LAW and by_law is not None:
+                weights = by_law
+            else:
+                weights = candidate(found, drawn, length, question.run)
+                weights = raised(weights[None], question.least_weights)[0]
+            mixture = problem.mixture(weights.numpy().round(DIGITS))
+            mixtures.append(mixture_within(mixture, question, free=False))
+        rows = np.array([mixture.weights for mixture in mixtures])
+        done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
+        readings = []
+        for number, (row, one) in enumerate(zip(rows, done, strict=True), 1):
+            read = one.read_losses()
+            tokens = by_name(problem.names, self.steps * problem.batch_tokens * row)
+            kept = {name: read[name] for name in problem.names if name in read}
+            readings.append(Reading(of=f"trial {number}", tokens=tokens, losses=kept))
+        cost.add(problem.cost.report()["parts"], "trial_")
+        losses = tuple(one.target_loss(problem.target) for one in done)
+        return TriedSteps(self.steps, lengths, tuple(mixtures), losses), readings
+
+
+def tried_before(record: TrialRecord, domains: Domains) -> TriedSteps | None:
+    """Returns the trials of a finished run on the same domains; None where it made none."""
+    if not record.tried or record.steps is None or record.noise is None:
+        return None
+    if any({*one.weights} != {*domains.names} for one in record.tried):
+        return None
+    mixtures = tuple(
+        Mixture(
+            names=domains.names,
+            weights=tuple(float(one.weights[name]) for name in domains.names),
+        )
+        for one in record.tried
+    )
+    return TriedSteps(
+        steps=int(record.steps),
+        lengths=tuple(float(one.length) for one in record.tried),
+        mixtures=mixtures,
+        losses=tuple(float(one.loss) for one in record.tried),
+        noise=float(record.noise),
+    )
+
+
+def answered(
+    options: Options,
+    domains: Domains,
+    targets: Targets,
+    readings: Sequence[Reading],
+    plan: TrialPlan | None,
+    cost: Cost,
+    tried: TriedSteps | None = None,
+) -> tuple[Answer, list[Reading]]:
+    """Answers the question of the options; by trial runs too, where they pay.
+
+    They do not where the domains cover the targets: then the law's mixture is the answer. What new
+    trials lose on every domain joins the readings, and the law is fitted again.
+
+    Args:
+        options: Of the run.
+        domains: The text.
+        targets: As the run has read them.
+        readings: Of the search and of trials that were made before.
+        plan: New trials; None without any.
+        cost: The counter.
+        tried: Trials on these targets that were made before. A plan of more replaces them.
+
+    Returns:
+        The answer, and all readings.
+
+    Raises:
+        DataError: See `answer_of`.
+    """
+    readings = list(readings)
+    question, seed = question_of(options, domains), options.run.seed
+    found, drawn = targets.found, targets.drawn
+    with cost.part("law"):
+        forecast = forecast_for(domains, targets, readings, seed)
+    if (tried is None and plan is None) or by_law(found, question, forecast):
+        tried = None
+    elif plan is not None and (tried is None or plan.count > len(tried.lengths)):
+        with cost.part("law"):
+            law = None if forecast is None else best_of(forecast, question).decision.weights
+        tell(f"next: {plan.count} trial runs of {plan.steps} steps each")
+        tried, read = plan.tried(found, drawn, question, cost, law)
+        if readings:  # else no run tells the targets' losses
+            readings += read
+            with cost.part("law"):
+                forecast = forecast_for(domains, targets, readings, seed)
+    with cost.part("law"):
+        return answer_of(found, drawn, question, tried, forecast), readings

@@ -1,0 +1,5 @@
+"""What every run begins with: options, text, model, question; and its record."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,324 @@
+"""The data, the model and the processes that the options of a run name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bydore_pyro.answer import RunLength
+from bydore_pyro.data import (
+    CorpusConfig,
+    Domains,
+    RowConfig,
+    TokenStore,
+    check_needed,
+    copies_in,
+    gathered,
+    is_store,
+    joined_stores,
+    load_tokens,
+    open_store,
+    other_token,
+    pooled,
+    selected,
+    with_branches,
+    with_validation_file,
+    without_documents,
+)
+from bydore_pyro.errors import DataError, distinct, listed
+from bydore_pyro.files import content_hash
+from bydore_pyro.mixture import Mixture, numbers_of
+from bydore_pyro.proxy import (
+    Parallel,
+    build_language_model,
+    configuration_of,
+    load_language_model,
+    model_source,
+    read_model_config,
+)
+from bydore_pyro.setup.cautions import CAUTIONS
+from bydore_pyro.setup.goal import bounds_of, references_of
+from bydore_pyro.setup.options import Options, RunConfig
+from bydore_pyro.shards import names_shards, open_shards
+from bydore_pyro.terminal import device_named, tell
+
+FEW_NAMES = 5
+
+
+def load_domains(
+    options: Options, added: Sequence[str] = (), text_column: str | None = None
+) -> Domains:
+    """Checks everything that can be checked before a long computation, and loads the data.
+
+    Args:
+        options: Of the run.
+        added: Token stores whose domains are trained on too, in place of those of the same name.
+        text_column: Of the targets' files; the options' when None.
+
+    Raises:
+        DataError: When data, domains, validation set or proxy are not what the run needs.
+        ValueError: When the shares of the validation set are none, or there is no such device.
+    """
+    files = options.run.validation_files()
+    for path in files.values():
+        if not path.exists():
+            raise DataError(f"Expected a file for --validation, found none: {path}")
+    validation = [name for name in options.run.validation_shares() if name not in files]
+    validation = [] if options.run.validates_all else validation
+    needed = (*validation, *(options.run.domains or ()))
+    corpus = _load_corpus(options, () if added else needed)
+    if options.run.checkpoint is not None:
+        _check_tokenizer(Path(options.run.checkpoint), corpus)
+    new: set[str] = set()
+    for path in map(Path, added):
+        store = open_store(path)
+        if twice := sorted(new & {*store.names}):
+            raise DataError(f"Expected every added domain once, found '{twice[0]}' again in {path}")
+        new.update(store.names)
+        corpus = joined_stores(corpus, store)
+        if options.run.domains is not None:
+            names = list(dict.fromkeys([*options.run.domains, *store.names]))
+            own = dataclasses.replace(options.run, domains=names)
+            options = dataclasses.replace(options, run=own)
+    selected(needed, corpus.names)
+    prepared = not added and not names_shards(options.run.data)
+    rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
+    corpus = with_targets(corpus, options.run, rows, prepared=prepared)
+    domains = search_domains(options, corpus, options.run.seed)
+    consumed_tokens(options, domains)
+    largest_weights(options, domains)
+    references_of(options.goal, domains)
+    return domains
+
+
+def with_targets(
+    corpus: TokenStore, run: RunConfig, rows: RowConfig | None = None, *, prepared: bool
+) -> TokenStore:
+    """Returns a store with the files of a validation set as domains too.
+
+    Tells, and notes in its index, how much of each target stands in the training text; leaves these
+    documents out if the options ask for it.
+
+    Args:
+        corpus: The text.
+        run: Names the validation set and the domains to train on.
+        rows: The columns of the files.
+        prepared: Whether `prepare` has compared all of the corpus, so that only files are.
+
+    Raises:
+        DataError: When a file is not usable, see `with_validation_file`, or only copies are in it.
+    """
+    files = run.validation_files()
+    trained = run.domains and selected(run.domains, corpus.names)
+    names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
+    for path in files.values():
+        corpus = with_validation_file(corpus, path, rows)
+    targets = (
+        files if prepared or run.validates_all else selected(run.validation_shares(), corpus.names)
+    )
+    for target in targets:
+        found = copies_in(corpus, target, names)
+        if not found:
+            continue
+        copies = np.any([*found.values()], 0)
+        if run.drop_copies and copies.all():
+            raise DataError(
+                f"Expected text in '{target}' that is not trained on, found copies alone"
+            )
+        by_domain = sorted(found.items(), key=lambda item: -int(item[1].sum()))
+        places = listed([f"{own.mean():.0%} in '{name}'" for name, own in by_domain], FEW_NAMES)
+        line = (
+            f"{copies.mean():.0%} of the target '{target}' stands in the training text "
+            f"({copies.sum()} of {len(copies)} documents: {places}); "
+            + ("they are left out" if run.drop_copies else "--drop_copies leaves them out")
+        )
+        tell(f"warning: {line}")
+        noted = {**corpus.index, CAUTIONS: [*corpus.index.get(CAUTIONS, ()), line]}
+        corpus = dataclasses.replace(corpus, index=noted)
+        if run.drop_copies:
+            corpus = without_documents(corpus, target, copies)
+    return corpus
+
+
+def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
+    """Checks the proxy and the device, and loads the text, which must have the domains needed."""
+    run = options.run
+    device_named(run.device)
+    place = Path(run.checkpoint or "")
+    if place.is_absolute() and not place.is_dir():
+        raise DataError(f"Expected the checkpoint {place}, found none there")
+    config = read_model_config(model_source(run.model))
+    longest = getattr(config, "max_position_embeddings", run.sequence_length)
+    if run.sequence_length > longest:
+        raise DataError(
+            f"Expected sequence_length <= {longest}, the most that {run.model} takes, "
+            f"found {run.sequence_length}"
+        )
+    in_place = names_shards(run.data)
+    # --smoke reads little text, which nobody asked of a store or of shards.
+    corpus = CorpusConfig() if run.smoke and (in_place or is_store(Path(run.data))) else None
+    rows = options.rows
+    if run.validation_files() and (in_place or is_store(Path(run.data))):
+        rows = RowConfig(domain_column=rows.domain_column)  # the others are of the targets' files
+    given = run.data, corpus or options.corpus, options.tokenizer, rows
+    cache = Path(run.cache) if run.cache else None
+    return (open_shards if in_place else load_tokens)(*given, needed=needed, cache=cache)
+
+
+def _check_tokenizer(checkpoint: Path, corpus: TokenStore) -> None:
+    """Refuses a checkpoint whose own tokenizer, where it has one in its folder, is not the
+    text's."""
+    if not (checkpoint / "tokenizer.json").is_file():
+        return
+    if (odd := other_token(corpus.tokenizer, checkpoint)) is not None:
+        raise DataError(
+            f"Expected a checkpoint of the text's tokenizer ({corpus.tokenizer}), found another in "
+            f"{checkpoint}: the token {odd!r} differs"
+        )
+
+
+def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:
+    """Builds the options' proxy with fresh weights, or loads their checkpoint, on their device."""
+    if options.run.checkpoint is not None:
+        return load_language_model(options.run.checkpoint, vocabulary).to(options.device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build_language_model(model_source(options.run.proxy), vocabulary)
+    return model.to(options.device)
+
+
+def processes(options: Options) -> Parallel:
+    """Returns the processes that share the batches of the run of these options."""
+    return Parallel(cpu=options.device.type == "cpu")
+
+
+def search_domains(
+    options: Options, corpus: TokenStore, seed: int, count: int | None = None
+) -> Domains:
+    """Returns the options' domains, with the sequences kept aside that a search of `count` domains,
+    by default of these, measures and is checked on."""
+    if count is None:
+        count = max(1, len(pooled(corpus, options.run.domains, options.run.sequence_length).names))
+    measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
+    return domains_of(options, corpus, seed, measured=measured, checked=checked)
+
+
+def domains_of(
+    options: Options, corpus: TokenStore, seed: int, *, measured: int = 0, checked: int = 0
+) -> Domains:
+    """Returns the options' domains and validation set, in the orders of a seed; `measured`
+    sequences of each domain are kept for measuring, of which `checked` are left to the check. Small
+    domains are pooled."""
+    validation, sequences = options.run.validation_shares(), options.run.validation_sequences
+    corpus = with_branches(corpus, [] if options.run.validates_all else validation)
+    corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
+    if options.run.validates_all:
+        validation = dict.fromkeys(names, 1.0)
+        sequences = max(sequences, 2 * len(names))
+    return Domains(
+        corpus,
+        validation,
+        names=names,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=sequences,
+        measured=measured,
+        checked=checked,
+        seed=seed,
+        device=options.device,
+        pools=pools,
+    )
+
+
+def hashes_of(domains: Domains) -> dict[str, str]:
+    """Returns the hash of each domain's training text: equal hashes, equal measurements."""
+    entries = domains.corpus.index["domains"]
+    return {name: entries[name]["train"]["sha256"] for name in domains.names}
+
+
+def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
+    """Returns what the measurements of a search depend on, beside its folder.
+
+    A model is its configuration, whose entries are listed one by one so that the one that differs
+    can be named; the hash also tells that one is gone.
+
+    Raises:
+        DataError: When the model's configuration is no more there.
+    """
+    configuration = configuration_of(model_source(options.run.model))
+    return {
+        "tokenizer": domains.corpus.tokenizer_sha256,
+        "domains": hashes_of(domains),
+        "proxy": options.run.model,
+        **{f"config.json's {name}": value for name, value in configuration.items()},
+        "config.json": content_hash(configuration),
+        "sequence_length": options.run.sequence_length,
+        "sketch_size": options.search.sketch_size,
+        "seed": options.run.seed,
+    }
+
+
+def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
+    """Returns the tokens of each domain that were read before; 0 where `consumed` names no file.
+
+    Raises:
+        DataError: When the file cannot be read or names another domain.
+    """
+    found: dict[str, float] = {}
+    if options.run.consumed is not None:
+        path = Path(options.run.consumed)
+        found = gathered(numbers_of(path, "tokens_by_domain"), domains.pools)
+        check_needed(found, domains.names)
+    return {name: found.get(name, 0.0) for name in domains.names}
+
+
+def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
+    """Returns the largest weights that `at_most` and `max_epochs` allow, None without these.
+
+    Raises:
+        DataError: When the domains hold too little text for a run within them, or one for what
+            `at_least` asks.
+    """
+    epochs, (least, given) = options.run.max_epochs, bounds_of(options.goal, domains)
+    if epochs is None and not given:
+        return None
+    most = dict.fromkeys(domains.names, 1.0) | given
+    if epochs is not None:
+        tokens, read = options.run_tokens, consumed_tokens(options, domains)
+        text = domains.most_weights(epochs, tokens)
+        left = {name: max(0.0, text[name] - count / tokens) for name, count in read.items()}
+        most = {name: min(most[name], left[name]) for name in domains.names}
+        for name, share in least.items():
+            if share > most[name]:
+                asked, room = distinct(share, most[name], 6)
+                raise DataError(
+                    f"Expected --at_least within --max_epochs, found {name}={asked} where "
+                    f"{epochs:g} epochs are {room} of the run"
+                )
+    Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
+    return most
+
+
+def run_of(options: Options, domains: Domains) -> RunLength | None:
+    """Returns the run on these domains that `--target_tokens` asks for, None without one."""
+    tokens = options.run.target_tokens
+    if tokens is None:
+        return None
+    once = domains.most_weights(1.0, tokens)
+    rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
+    read = [count / tokens for count in consumed_tokens(options, domains).values()]
+    return RunLength(
+        tokens=tokens,
+        repetition_constant=options.run.repetition_constant,
+        rates=rates,
+        before=torch.tensor(read, dtype=torch.float64),
+    )
+
+
+def uniform_weights(domains: Domains) -> dict[str, float]:
+    """Returns ``1 / K`` for every domain."""
+    return dict.fromkeys(domains.names, 1 / domains.num_domains)

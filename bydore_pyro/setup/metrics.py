@@ -1,0 +1,196 @@
+"""What `metrics.json` and results hold: what was found, what it cost, where it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from bydore_pyro.answer import Answer, Outlook, TriedSteps, interval_of_draws
+from bydore_pyro.core import GuideFit, Matching, Posterior, match
+from bydore_pyro.data import Domains
+from bydore_pyro.files import provenance
+from bydore_pyro.measure import ResidualCheck, TargetMeasurement
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost
+from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.record import (
+    DrawsRecord,
+    GuideRecord,
+    Learning,
+    MatchingRecord,
+    Metrics,
+    RoundRecord,
+    Spent,
+    TargetRecord,
+    Trial,
+    TrialRecord,
+)
+from bydore_pyro.setup.targets import Targets
+from bydore_pyro.trials import by_name
+
+# Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
+# that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
+LEARNED_MARGIN = 0.1
+PLACES = ("out", "cache", "tables")  # options that only say where something lies
+
+
+def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Learning:
+    """Returns whether a proxy, or a checkpoint that was measured, has learned anything.
+
+    Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, say
+    nothing of the text, and the weights found from them mean nothing.
+
+    Args:
+        loss: Of the validation set at the end, nats per token; NaN where it was not measured.
+        vocabulary: ``V``.
+        checkpoint: Whether it was trained elsewhere.
+    """
+    if not math.isfinite(loss):
+        return Learning()
+    uniform = math.log(vocabulary)
+    whose, advice = "the proxy", "more --steps or another --learning_rate may help"
+    if checkpoint:
+        whose, advice = "the model", "measure a later checkpoint"
+    warning = "" if loss < uniform - LEARNED_MARGIN else (
+        f"The weights mean nothing: {whose} has not learned. Its validation loss ended at "
+        f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
+        f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"
+    )  # fmt: skip
+    return Learning(validation_loss=loss, warning=warning)
+
+
+def results_of(
+    content: Mapping[str, Any], options: Any, seed: int, cost: Cost, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns results with their origin, which every file of results carries: `seed` (the first),
+    `config` (the options by part, without places), `cost` (tokens, FLOPs and seconds, in all and by
+    part), `versions` (of more packages too), `commit`."""
+    config = {
+        part: {name: value for name, value in values.items() if name not in PLACES}
+        for part, values in dataclasses.asdict(options).items()
+    }
+    origin = {"seed": seed, "config": config, "cost": cost.report(), **provenance(more)}
+    return {**content, **origin}
+
+
+def spent(cost: Cost) -> Spent:
+    """Returns the record of a cost counter."""
+    report = cost.report()
+    parts = {name: Spent(**part) for name, part in report["parts"].items()}
+    return Spent(**{**report, "parts": parts})
+
+
+def common_metrics(
+    options: Options,
+    domains: Domains,
+    found: Answer,
+    cost: Cost,
+    targets: Targets | None = None,
+    check: ResidualCheck | None = None,
+    fit: GuideFit | None = None,
+    **more: Any,
+) -> Metrics:
+    """Returns the record of a search or an answer, with further fields; what is known of `targets`
+    and of a check by matching alone, of a guide's fit by a search."""
+    if targets is not None:
+        rounds, names = targets.rounds, domains.names
+        more["matching"] = matching_record(names, rounds, targets.found, targets.drawn, check)
+        more["targets"] = target_records(names, targets)
+    return Metrics(
+        seed=options.run.seed,
+        mixture_sha256=found.mixture.sha256,
+        search=spent(cost),
+        trials=trial_record(found.tried),
+        outlook=found.outlook or Outlook(),
+        guide_fit=GuideRecord(**dataclasses.asdict(fit)) if fit is not None else GuideRecord(),
+        run_tokens=options.run_tokens,
+        run_epochs=run_epochs(options, domains, found.mixture),
+        peak_memory_megabytes=peak_memory_megabytes(),
+        device=str(options.device),
+        threads=torch.get_num_threads(),
+        **provenance(),
+        **more,
+    )
+
+
+def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRecord]:
+    """Returns what each target is made of; nothing where every domain is one."""
+    rows = zip(targets.compositions.items(), targets.unexplained, strict=True)
+    found = {}
+    for (name, draws), unexplained in rows:
+        if len(draws) == 1:
+            return {}
+        low, high = interval_of_draws(draws.numpy()).T
+        found[name] = TargetRecord(
+            importance=targets.importance[name],
+            composition=by_name(names, draws.mean(0)),
+            low=by_name(names, low),
+            high=by_name(names, high),
+            unexplained=unexplained,
+        )
+    return found
+
+
+def matching_record(
+    names: Sequence[str],
+    rounds: Sequence[TargetMeasurement],
+    found: Matching,
+    drawn: Posterior,
+    check: ResidualCheck | None = None,
+) -> MatchingRecord:
+    """Returns what a search by gradient matching found."""
+    exact = math.isfinite(drawn.rhat)
+    return MatchingRecord(
+        unexplained=found.unexplained,
+        scale=found.scale,
+        rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
+        draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
+        check=check or ResidualCheck(),
+    )
+
+
+def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> RoundRecord:
+    """Returns what the last of some rounds found, alone and with those before it."""
+    last = rounds[-1]
+    found, alone = match([one.evidence for one in rounds]), match([last.evidence])
+    return RoundRecord(
+        step=last.step,
+        sequences=last.sequences,
+        validation_loss=last.loss,
+        unexplained=found.unexplained,
+        scale=found.scale,
+        weights=by_name(names, found.weights),
+        alone=by_name(names, alone.weights),
+    )
+
+
+def trial_record(tried: TriedSteps | None) -> TrialRecord:
+    """Returns what trial runs found; an empty record without any."""
+    if tried is None:
+        return TrialRecord()
+    rows = zip(tried.lengths, tried.losses, tried.probabilities, tried.mixtures, strict=True)
+    found = [
+        Trial(length=rho, loss=loss, probability=p, weights=mixture.as_dict())
+        for rho, loss, p, mixture in rows
+    ]
+    return TrialRecord(steps=tried.steps, noise=tried.noise, tried=tuple(found))
+
+
+def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
+    """Returns how many times a run on a mixture reads the text of each domain."""
+    once = domains.most_weights(1.0, options.run_tokens)
+    for pool, shares in domains.pools.items():
+        once |= {name: share * once[pool] for name, share in shares.items()}
+    return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
+
+
+def peak_memory_megabytes() -> int:
+    """Returns the most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB, bytes on macOS
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024))

@@ -1,0 +1,359 @@
+"""The options of a search, by the part that they configure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import torch
+
+from bydore_pyro.algorithm1 import LinearConfig
+from bydore_pyro.command_line import (
+    Checked,
+    Tokens,
+    number_of_tokens,
+    option,
+    parse_options,
+    resumed_options,
+    resumed_run,
+    warn_idle,
+)
+from bydore_pyro.data import (
+    TREE,
+    CorpusConfig,
+    RowConfig,
+    TokenizerConfig,
+    is_remote,
+    name_of_validation_file,
+    target_and_share,
+)
+from bydore_pyro.errors import DataError
+from bydore_pyro.measure import MatchingConfig
+from bydore_pyro.mixture import REPETITION_CONSTANT
+from bydore_pyro.pieces import CLUSTER
+from bydore_pyro.proxy import ProxyConfig
+from bydore_pyro.setup.goal import KNOWN, GoalConfig
+from bydore_pyro.shards import names_shards
+from bydore_pyro.terminal import device_named
+
+# Seconds instead of minutes; an option given beside --smoke wins over these.
+SMOKE = {
+    "domain_megabytes": 0.15,
+    "tokenizer_megabytes": 1.0,
+    "vocabulary": 300,
+    "sequence_length": 32,
+    "steps": 6,
+    "guide_warmup": 1,
+    "rounds": 2,
+    "round_sequences": 8,
+    "check_sequences": 2,
+    "trials": 2,
+    "batch_sequences": 8,
+    "validation_batch": 8,
+    "validation_sequences": 32,
+}
+
+
+ENVIRONMENT = "environment"
+ALL = "all"  # in place of a target's name: every domain that is trained on
+# Options of one evidence, without those that --smoke sets; they have no effect with the other.
+OF_MATCHING = ("sketch_size", "trial_share")
+OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Checked):
+    """What is run, on what, and where the results go.
+
+    Raises:
+        ValueError: When an option is out of its range, or needs `target_tokens`.
+    """
+
+    data: str = option(
+        ENVIRONMENT,
+        "A token store, made by bydore prepare; a folder whose sub-folders or files are domains; "
+        "DATA/**, whose domains are all folders that hold files, named by their paths; "
+        "a JSON or YAML file that lists domains; 'environment' (the text of the Python "
+        "environment); 'pile:' followed by the folder or hub name of a copy of the Pile; token "
+        "shards of a trainer, as 'megatron:' and eight other formats followed by a folder, prefix "
+        "or pattern, with --tokenizer. With "
+        "--domain_column also a file or folder of rows, or 'hub:' followed by a dataset's name. "
+        "If it is no store, at most --domain_megabytes of each domain are read.",
+    )
+    domains: list[str] | None = option(
+        None, "Domains to train on; web/law that is none stands for all below it. Default: all."
+    )
+    validation: list[str] = option(
+        [],
+        "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
+        "rows (.jsonl, .parquet; --text_column names the column) or of text (.txt) can be given "
+        "instead of a domain; its text is never trained on. Shares say how much each counts. "
+        "'all': every domain that is trained on, equally. Default with --data environment: "
+        "docstrings.",
+    )
+    drop_copies: bool = option(
+        False, "Leave out documents of --validation that stand in the training text too."
+    )
+    evidence: Literal["matching", "linear"] = option(
+        "matching",
+        "Evidence from which the weights are learned. 'matching' trains the proxy on equal "
+        "weights, measures the gradients of all domains in a few rounds and finds the mixture "
+        "whose gradient matches that of the validation set. 'linear' is the paper's Algorithm 1: "
+        "one hypergradient per step. Options whose help begins with 'Matching' or 'Linear' apply "
+        "only to that evidence.",
+    )
+    proxy: str = option(
+        "models/proxy-tiny", "Proxy model: a folder with config.json, or a hub name."
+    )
+    checkpoint: str | None = option(
+        None,
+        "A model in training, a Hugging Face folder: its gradients are measured, once, in place of "
+        "a proxy's. Nothing is trained. The weights are for its next stage.",
+    )
+    consumed: str | None = option(
+        None,
+        "File of the tokens that the model has read of each domain, such as a training's "
+        "metrics.json. They count in --max_epochs and, as text that was read, in --target_tokens.",
+    )
+    sequence_length: int = option(128, "Tokens in a sequence.", least=2)
+    validation_sequences: int = option(
+        512, "Maximum number of sequences in the validation set.", least=1
+    )
+    max_epochs: float | None = option(
+        None,
+        "Maximum number of times that the text of a domain may be read in a run of "
+        "--target_tokens; weights are capped accordingly. Default: no limit.",
+        above=0,
+    )
+    target_tokens: Tokens | None = option(
+        None,
+        "Length in tokens, such as 4e6 or 0.4B, of the run for which the weights are meant. If it "
+        "is given, a search by matching accounts for the lower value of repeated text. Default: "
+        "the length of the search.",
+        above=0,
+    )
+    repetition_constant: float = option(
+        REPETITION_CONSTANT,
+        "Matching, with --target_tokens: constant R, the number of epochs after which the value"
+        " of a further epoch has fallen to 1/e. The default is that of arXiv 2305.16264.",
+        above=0,
+    )
+    tokens: str | None = option(
+        None,
+        "Length of the search in training tokens, such as 4e6 or 0.4B. Default: --steps batches.",
+    )
+    seed: int = option(0, "Seed of the models, the search and the batches.", least=0, below=2**31)
+    device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
+    cluster: str | None = option(None, CLUSTER)
+    out: str | None = option(None, "Folder of the run. Default: runs/<command>-<time>.")
+    checkpoint_every: int = option(50, "Steps between two checkpoints; 0 writes none.", least=0)
+    cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target_tokens is None:
+            warn_idle(self, ("repetition_constant",), "no target_tokens")
+        if self.checkpoint is not None:
+            warn_idle(self, ("proxy",), "a checkpoint")
+        for name in ("consumed", *(["max_epochs"] if self.checkpoint else [])):
+            if getattr(self, name) is not None and self.target_tokens is None:
+                raise ValueError(f"Expected --target_tokens with --{name}, found none")
+
+    @property
+    def model(self) -> str:
+        """The model that is measured: a folder or a hub name."""
+        return self.checkpoint or self.proxy
+
+    def anywhere(self) -> Self:
+        """Returns options whose files and folders are found from any working directory."""
+        return dataclasses.replace(
+            self,
+            data=self.data if self.data == ENVIRONMENT else absolute(self.data),
+            validation=targets_anywhere(self.validation),
+            # Our own models are found from anywhere.
+            proxy=self.proxy if self.proxy.startswith("models/") else absolute(self.proxy),
+            checkpoint=self.checkpoint and absolute(self.checkpoint),
+            consumed=self.consumed and absolute(self.consumed),
+        )
+
+    @property
+    def validates_all(self) -> bool:
+        """Whether every domain that is trained on is a target."""
+        return self.validation == [ALL]
+
+    def validation_shares(self) -> dict[str, float]:
+        """Returns the validation set as shares by domain; a file counts as one of its name.
+
+        Raises:
+            ValueError: When a share is no number, a domain stands twice, or there is none.
+        """
+        shares: dict[str, float] = {}
+        given = self.validation or (["docstrings"] if self.data == ENVIRONMENT else [])
+        if not given:
+            raise ValueError(
+                "Expected --validation NAME, the domain whose held-out text is the target, found "
+                "none"
+            )
+        for entry in given:
+            named, share = target_and_share(entry)
+            name = name_of_validation_file(named) or named
+            try:
+                value = 1.0 if share is None else float(share)
+                if not math.isfinite(value):
+                    raise ValueError
+            except ValueError:
+                raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'") from None
+            if name in shares:
+                raise ValueError(f"Expected every validation domain once, found '{name}' twice")
+            shares[name] = value
+        return shares
+
+    def validation_files(self) -> dict[str, Path]:
+        """Returns the files among the validation set, by the names of their domains.
+
+        Raises:
+            DataError: When a file is of a kind that is not read.
+        """
+        named = [target_and_share(entry)[0] for entry in self.validation]
+        for entry in named:
+            if name_of_validation_file(entry) is None and "." in entry and Path(entry).is_file():
+                raise DataError(
+                    "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
+                    f"(.txt) for --validation, found {entry}"
+                )
+        files = {name_of_validation_file(entry): Path(entry) for entry in named}
+        return {name: path for name, path in files.items() if name is not None}
+
+
+def targets_anywhere(validation: Sequence[str]) -> list[str]:
+    """Returns a validation set whose files are found from any working directory."""
+    target = []
+    for entry in validation:
+        named, share = target_and_share(entry)
+        path = absolute(named) if name_of_validation_file(named) else named
+        target.append(path if share is None else f"{path}={share}")
+    return target
+
+
+def mixture_anywhere(source: str) -> str:
+    """Returns a mixture's source; its file or folder is found from any working directory."""
+    return source if source in KNOWN else absolute(source)
+
+
+def absolute(place: str) -> str:
+    """Returns the absolute path of what is there; a name of anything else stays."""
+    kind, _, inside = place.partition(":")
+    if Path(place.removesuffix(TREE)).exists():
+        return str(Path(place).absolute())
+    if is_remote(inside):
+        return place
+    if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
+        return f"{kind}:{Path(inside).absolute()}"
+    return place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """All options of a run, by the part that they configure.
+
+    Raises:
+        ValueError: When a round has no step, or the kind of evidence does not answer what is asked.
+    """
+
+    run: RunConfig
+    corpus: CorpusConfig
+    rows: RowConfig
+    tokenizer: TokenizerConfig
+    proxy: ProxyConfig
+    search: MatchingConfig
+    linear: LinearConfig
+    goal: GoalConfig
+
+    def __post_init__(self) -> None:
+        steps, rounds = self.search.steps, self.search.rounds
+        if self.run.evidence == "matching" and steps < 2 ** (rounds - 1):
+            raise ValueError(
+                f"Expected steps >= {2 ** (rounds - 1)} for {rounds} rounds, each after half the "
+                f"steps of the next, actual {steps}"
+            )
+        if self.run.evidence == "linear" and self.run.checkpoint is not None:
+            raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+        known = self.run.evidence == "matching" and self.run.checkpoint is None
+        if not known and self.goal.objective != "mean":
+            raise ValueError(
+                "Expected --evidence matching and a proxy, whose losses are read, with --objective "
+                f"{self.goal.objective}, found a checkpoint or linear evidence"
+            )
+        if self.run.evidence == "linear" and self.goal.at_least:
+            raise ValueError("Expected --evidence matching with --at_least, found linear")
+
+    def measured_sequences(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain are kept for measuring."""
+        if self.run.evidence == "linear":
+            return 0
+        return self.search.measured_sequences(num_domains)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that `--device` names."""
+        return device_named(self.run.device)
+
+    @property
+    def run_tokens(self) -> float:
+        """Length of the run that the weights are for, in tokens."""
+        return self.run.target_tokens or self.search.steps * self.batch_tokens
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens in a training batch."""
+        return self.search.batch_sequences * self.run.sequence_length
+
+    def resolved(self) -> Self:
+        """Returns options with absolute paths, with the steps that `tokens` or `checkpoint` imply;
+        warns of options that have no effect."""
+        run, search, goal = self.run.anywhere(), self.search, self.goal
+        goal.warn_of_idle()
+        goal = dataclasses.replace(goal, baseline=mixture_anywhere(goal.baseline))
+        if run.evidence == "linear":
+            warn_idle(search, OF_MATCHING, "evidence linear")
+        else:
+            warn_idle(self.linear, OF_LINEAR, "evidence matching")
+        if run.checkpoint is not None:
+            if not run.smoke:
+                idle = ("steps", "rounds", "trials", "trial_share")
+                warn_idle(search, idle, "a checkpoint")
+            run = dataclasses.replace(run, checkpoint_every=0)  # it would hold the model again
+            search = dataclasses.replace(search, rounds=1, trials=0)
+        elif run.tokens is not None:
+            steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
+            search = dataclasses.replace(search, steps=steps)
+        return dataclasses.replace(self, run=run, search=search, goal=goal)
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Returns plain values, by part and name."""
+        return dataclasses.asdict(self)
+
+
+T = TypeVar("T", bound=Options)
+
+
+def options_or_resumed(
+    arguments: Sequence[str],
+    name: str,
+    about: str,
+    kind: type[T],
+    smoke: Mapping[str, Any] = SMOKE,
+    common: Sequence[str] | None = None,
+) -> tuple[T, Path | None]:
+    """Returns the options of a command line (see `parse_options`), and the folder of the run that
+    `--resume` names."""
+    resume = resumed_run(arguments)
+    if resume is not None:
+        return resumed_options(resume, name.removeprefix("bydore "), kind), resume
+    options = parse_options(arguments, name, about, kind, None, smoke, common)
+    return options.resolved(), None

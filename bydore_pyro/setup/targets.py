@@ -1,0 +1,143 @@
+"""Targets as a run has read them: what they are made of, and the forecast of mixtures' losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.answer import Forecast, RunLosses, forecast_of
+from bydore_pyro.core import Matching, Posterior, draw_posterior, match
+from bydore_pyro.data import Domains
+from bydore_pyro.measure import Measurement, Reading, TargetMeasurement
+from bydore_pyro.setup.options import Options
+
+FEWEST = 2  # readings that a law is fitted to
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of a run, together and each by itself.
+
+    Attributes:
+        rounds: Of all of them together.
+        found: The evidence of the rounds.
+        drawn: Its posterior.
+        compositions: Draws of what each is made of ``(D, K)``, by name.
+        importance: Of each, of sum 1.
+        losses: Of each, where the search was read ``(R, Q)``, nats per token; ``(R, 0)`` where
+            every domain is a target.
+        unexplained: Share of each one's gradient that no mixture explains.
+        measured: The domains, and behind them others that the runs trained on too.
+        transfer: Cross products of all these domains' gradients.
+    """
+
+    rounds: Sequence[TargetMeasurement]
+    found: Matching
+    drawn: Posterior
+    compositions: Mapping[str, Tensor]
+    importance: Mapping[str, float]
+    losses: Tensor
+    unexplained: Sequence[float]
+    measured: Sequence[str]
+    transfer: Tensor
+
+
+def targets_of(
+    options: Options,
+    domains: Domains,
+    rounds: Sequence[TargetMeasurement],
+    *,
+    with_guide: bool = False,
+    measured: Sequence[str] | None = None,
+) -> Targets:
+    """Draws from the posterior of what the targets are made of, together and each by itself.
+
+    Where every domain is a target, what they are made of is known. Rounds are of the domains, or of
+    all that were measured, some of which are not to be trained on.
+    """
+    seed, importance = options.run.seed, domains.validation_shares
+    order = list(measured or domains.names)
+    others = [name for name in order if name not in domains.names]
+    whole = [one.restricted([order.index(n) for n in (*domains.names, *others)]) for one in rounds]
+    rounds = [one.restricted(range(domains.num_domains)) for one in whole]
+    found = match([one.evidence for one in rounds])
+    transfer = match([one.evidence for one in whole]).gram if others else found.gram
+    drawn = draw_posterior(found, with_guide=with_guide, seed=seed)
+    names = tuple(importance)
+    if options.run.validates_all:
+        compositions = dict(zip(names, torch.eye(len(names)).double()[:, None], strict=True))
+        unexplained = [0.0] * len(names)
+    elif len(names) == 1:
+        compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+    else:
+        alone = {name: match([one.parts[name].evidence for one in rounds]) for name in names}
+        compositions = {name: draw_posterior(one, seed=seed).weights for name, one in alone.items()}
+        unexplained = [one.unexplained for one in alone.values()]
+    losses = torch.empty(len(rounds), 0).double()  # those of the domains, where these are targets
+    if not options.run.validates_all:
+        parts = [one.parts or {names[0]: one} for one in rounds]
+        losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
+    return Targets(
+        rounds=rounds,
+        found=found,
+        drawn=drawn,
+        compositions=compositions,
+        importance=importance,
+        losses=losses,
+        unexplained=unexplained,
+        measured=(*domains.names, *others),
+        transfer=transfer,
+    )
+
+
+def search_readings(options: Options, measured: Sequence[Measurement]) -> list[Reading]:
+    """Returns the readings of a search on its way: runs on equal weights."""
+    readings = []
+    for one in measured:
+        each = one.step * options.batch_tokens / len(one.samples)
+        tokens = dict.fromkeys(one.samples, each)
+        of = f"the search after {one.step} steps"
+        readings.append(Reading(of=of, tokens=tokens, losses=one.held_out))
+    return readings
+
+
+def forecasts(names: Sequence[str], readings: Sequence[Reading]) -> bool:
+    """Whether a law can be fitted to readings of the domains (see `forecast_for`)."""
+    known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
+    if len(readings) < FEWEST or not known:
+        return False
+    return all(len({one.losses[name] for one in readings}) > 1 for name in names)
+
+
+def forecast_for(
+    domains: Domains, targets: Targets, readings: Sequence[Reading], seed: int
+) -> Forecast | None:
+    """Fits the law to readings of the domains, the search's first; None where they are too few.
+
+    One is too few, as of a checkpoint; so is a domain without held-out text, one on whose text no
+    run has trained, or one whose loss never moved. What the runs have read of domains that are not
+    to be trained on counts too.
+    """
+    names = domains.names
+    if not forecasts(names, readings):
+        return None
+    trained = [n for n in targets.measured if all(n in one.tokens for one in readings)]
+    read = [n for n in trained if forecasts([n], readings)]
+    trained = [*read, *(name for name in trained if name not in read)]
+    places = [targets.measured.index(name) for name in trained]
+    losses = torch.tensor([[one.losses[name] for name in read] for one in readings]).double()
+    of_targets = targets.losses
+    if not of_targets.shape[1]:
+        of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
+    runs = RunLosses(
+        tokens=torch.tensor([[one.tokens[name] for name in trained] for one in readings]).double(),
+        losses=losses,
+        transfer=targets.transfer[places[: len(read)]][:, places],
+        of_targets=of_targets.double(),
+    )
+    return forecast_of(
+        names, runs, targets.compositions, targets.importance, targets.unexplained, seed
+    )

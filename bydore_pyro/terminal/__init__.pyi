@@ -1,0 +1,15 @@
+from .lines import Table as Table
+from .lines import progress_bar as progress_bar
+from .lines import quiet_unless_main as quiet_unless_main
+from .lines import tell as tell
+from .lines import visible as visible
+from .lines import visible_streams as visible_streams
+from .machine import device_named as device_named
+from .machine import one_thread as one_thread
+from .machine import return_freed_memory as return_freed_memory
+from .signals import HALF_WRITTEN as HALF_WRITTEN
+from .signals import Interrupted as Interrupted
+from .signals import deferred as deferred
+from .signals import ending_when_asked as ending_when_asked
+from .signals import stop_if_asked as stop_if_asked
+from .signals import told_if_stopped as told_if_stopped

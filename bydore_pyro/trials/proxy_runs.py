@@ -1,0 +1,266 @@
+"""Sweeps of small proxies on fixed weights: finished ones are remembered and shared."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from bydore_pyro.data import held_out_stream
+from bydore_pyro.errors import DataError, NonFiniteError
+from bydore_pyro.files import appearing_folder, read_tree, set_aside, write_tree
+from bydore_pyro.measure import READ
+from bydore_pyro.pieces import run_pieces
+from bydore_pyro.proxy import (
+    Cost,
+    MeasuredModel,
+    Parallel,
+    Proxy,
+    kept_when_stopped,
+    train_on_mixture,
+)
+from bydore_pyro.trials.problem import Problem, by_name
+
+FORMAT = "bydore_pyro.proxy_run/5"
+LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A proxy to be trained on fixed weights.
+
+    Args:
+        weights: Shares by domain, summing to 1.
+        steps: Training steps.
+        seed: Of model and batches.
+        keep_model: Whether its parameters are kept.
+        decay: Whether the step size falls linearly to zero; else it stays, as in a search.
+        text: Most training tokens that it reads of a domain, again and again, by domain; documents
+            are drawn by the seed. All text when None.
+    """
+
+    weights: Mapping[str, float]
+    steps: int
+    seed: int
+    keep_model: bool = False
+    decay: bool = True
+    text: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedRun:
+    """A trained proxy.
+
+    Args:
+        folder: Where it is remembered.
+        losses: On held-out text by domain, nats per token.
+        cost: What it cost, by part: tokens, FLOPs, seconds.
+    """
+
+    folder: Path
+    losses: Mapping[str, float]
+    cost: Mapping[str, Mapping[str, float]]
+
+    def target_loss(self, target: Mapping[str, float]) -> float:
+        """Returns the loss on a target, given as shares of domains, in nats per token."""
+        total = sum(target.values())
+        return sum(share * self.losses[name] for name, share in target.items()) / total
+
+    def read_losses(self) -> dict[str, float]:
+        """Returns the losses on the text on which `read_losses` reads domains, nats per token."""
+        tokens = self.token_losses()
+        return {name: float(losses[:READ].mean()) for name, losses in tokens.items()}
+
+    def token_losses(self) -> dict[str, np.ndarray]:
+        """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""
+        tokens = read_tree(self.folder)[1]["tokens"]
+        return {name: losses.numpy() for name, losses in tokens.items()}
+
+
+def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
+    """Trains the proxies that are not finished yet, and charges each different one once.
+
+    All start from the initial weights of their seed; the step size rises over at most a fifth of
+    their steps and falls linearly to zero, or stays. One that is asked to stop is kept, and gone on
+    with when it is planned again. Each is a piece for the problem's cluster. The processes of
+    `torchrun` split the batches of each (see `bydore_pyro.proxy.parallel`).
+
+    Raises:
+        Interrupted: On Ctrl-C or SIGTERM.
+        NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
+
+    Warns:
+        UserWarning: When a remembered proxy is damaged or not the planned one: it is set aside and
+            trained again.
+    """
+    on_gpu = problem.device.type != "cpu"
+    parallel = Parallel(cpu=not on_gpu)
+    plans = {_place(problem, run): run for run in planned}
+    # The first process looks, for all: another command may write to the same folder.
+    names = parallel.agree(" ".join(_missing(problem, plans)) if parallel.is_main else "").split()
+    own = [run for place, run in plans.items() if place.name in names]
+    alone = dataclasses.replace(problem, cost=Cost(), runs=problem.runs.absolute())
+    trained = run_pieces(
+        partial(_train, alone),
+        own,
+        problem.cluster,
+        label=label,
+        sizes=[run.steps for run in own],
+        unit="step",
+        gpus=int(on_gpu),
+    )
+    for _ in trained:
+        pass
+    parallel.wait()
+    try:
+        found = {place: _read(problem, run) for place, run in plans.items()}
+    except FileNotFoundError as error:
+        hint = "the machines of a cluster must share it"
+        raise DataError(f"Expected a trained proxy in {error}, found none: {hint}") from None
+    for done in found.values():
+        problem.cost.add(done.cost)
+    return [found[_place(problem, run)] for run in planned]
+
+
+def _missing(problem: Problem, plans: Mapping[Path, PlannedRun]) -> list[str]:
+    """Returns the places that hold no run; one that is damaged is set aside, with a warning."""
+    missing = []
+    for place, run in plans.items():
+        try:
+            _read(problem, run)
+        except FileNotFoundError:
+            missing.append(place.name)
+        except ValueError as error:
+            aside = set_aside(place).name
+            warnings.warn(
+                f"the proxy {place} is set aside as {aside} and trained again: {error}",
+                stacklevel=3,
+            )
+            missing.append(place.name)
+    return missing
+
+
+def train_mixtures(
+    problem: Problem, mixtures: np.ndarray, steps: int, label: str, *, decay: bool = True
+) -> list[FinishedRun]:
+    """Trains a proxy on each mixture ``(N, K)``, so many steps each, as `train_runs` does."""
+    text = problem.text_for(steps)
+    rows = [by_name(problem.names, row) for row in mixtures]
+    weights = [{name: weight for name, weight in row.items() if weight > 0} for row in rows]
+    planned = [
+        PlannedRun(weights=one, steps=steps, seed=problem.seed, decay=decay, text=text)
+        for one in weights
+    ]
+    return train_runs(problem, planned, label)
+
+
+def load_model(
+    problem: Problem, run: FinishedRun, seed: int, parallel: Parallel | None = None
+) -> Proxy:
+    """Loads the proxy of a finished run that was planned with this seed and `keep_model`.
+
+    The processes of `parallel` share its batches; this one alone when None.
+    """
+    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=parallel)
+    proxy.model.load_state_dict(read_tree(run.folder)[1]["model"])
+    return proxy
+
+
+def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
+    """All that a run's result depends on, plain values."""
+    proxy = dataclasses.asdict(problem.proxy)
+    del proxy["liger"]  # how it is computed, not what
+    own = {**dataclasses.asdict(run), "weights": list(run.weights.items())}
+    if run.text is not None:
+        own["text"] = sorted(run.text.items())
+    return {
+        "format": FORMAT,
+        "corpus": problem.corpus.sha256,
+        "model": problem.model_config,
+        "proxy": proxy,
+        "batch": [problem.batch_sequences, problem.sequence_length],
+        "held_out": [problem.side, problem.seed, *problem.evaluated.items()],
+        "run": own,
+    }
+
+
+def _place(problem: Problem, run: PlannedRun) -> Path:
+    text = json.dumps(_identity(problem, run), sort_keys=True)
+    return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) -> None:
+    """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
+    place, parallel = _place(problem, run), Parallel(cpu=problem.device.type == "cpu")
+    model = problem.build(run.seed)
+    warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
+    config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
+    proxy = Proxy(model, config, decay_steps=run.steps if run.decay else None, parallel=parallel)
+    domains = problem.domains(run.seed, run.text)
+    unfinished = place.with_name(f"unfinished-{place.name}")
+    # The folder's name is the hash of all that it depends on.
+    with kept_when_stopped(unfinished, {"run": place.name}, proxy, domains) as check:
+        advance(proxy.steps)
+        training = train_on_mixture(
+            domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
+        )
+        for _ in training:
+            advance(1)
+            check()
+        judged = proxy.counting_anew()  # what is kept of a proxy that is stopped here was not read
+        losses = _read_by(judged, problem, check)
+        means = {name: values.mean().item() for name, values in losses.items()}
+        for name, mean in means.items():
+            if not math.isfinite(mean):
+                raise NonFiniteError(
+                    f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
+                    "--learning_rate may help"
+                )
+        if not parallel.is_main:
+            return
+        with appearing_folder(place, first_wins=True) as aside:
+            content = {
+                "losses": means,
+                "cost": {**proxy.cost.report()["parts"], **judged.cost.report()["parts"]},
+                "tokens": losses,
+                "model": dict(model.state_dict()) if run.keep_model else {},
+            }
+            write_tree(aside, content, _identity(problem, run))
+
+
+def _read_by(
+    model: MeasuredModel, problem: Problem, check: Callable[[], None]
+) -> dict[str, Tensor]:
+    """Returns a model's losses of held-out tokens ``(sequences, T - 1)`` by domain, nats; calls
+    `check` after each domain."""
+    losses = {}
+    with model.cost.part("evaluate"):
+        for name, count in problem.evaluated.items():
+            stream = held_out_stream(
+                problem.corpus, name, problem.sequence_length, problem.seed, problem.side
+            )
+            text = stream.first(count).to(problem.device)
+            losses[name] = model.evaluate_tokens(text, "evaluate").cpu()
+            check()
+    return losses
+
+
+def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
+    """Reads a finished run: FileNotFoundError without one, ValueError for a damaged or another."""
+    place = _place(problem, run)
+    if not place.exists():
+        raise FileNotFoundError(place)
+    header, content = read_tree(place)
+    if header != json.loads(json.dumps(_identity(problem, run))):
+        raise ValueError("Expected the proxy that was planned, found another")
+    return FinishedRun(folder=place, losses=content["losses"], cost=content["cost"])

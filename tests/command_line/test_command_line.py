@@ -1,0 +1,216 @@
+"""Command lines out of dataclasses: defaults, files, the help, and mistakes as one line."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.cli.main import main
+from bydore_pyro.command_line.command_line import (
+    asks_for_help,
+    fail,
+    one_line_errors,
+    parse_options,
+    require_utf8,
+    with_subject,
+)
+from bydore_pyro.command_line.options import Tokens, option
+from bydore_pyro.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartConfig:
+    """A part. Here is more."""
+
+    steps: int = option(3, "Steps.")
+    smoke: bool = option(False, "Quick.")
+    rate: float = option(4.0, "A rate.")
+    shiny: bool = option(True, "Shine.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherConfig:
+    """Another part."""
+
+    name: str | None = option(None, "A name.")
+    parts: list[str] = option([], "Parts. Default: none.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BothOptions:
+    """Both."""
+
+    part: PartConfig
+    other: OtherConfig
+
+
+def parse(*arguments: str) -> BothOptions:
+    smoke = {"steps": 1, "unknown": 2}
+    return parse_options(arguments, "test", "About.", BothOptions, {"steps": 7}, smoke)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "steps"),
+    [
+        ("", None, 7),
+        ("--smoke", None, 1),
+        ("--smoke --steps 5", None, 5),
+        ("", "steps: 11", 11),
+        ("", "part: {smoke: true}\nname: test", 1),
+        ("", "{smoke: true, steps: 11}", 11),
+        ("--no_smoke", "smoke: true", 7),
+        ("--steps=5", "steps: 11", 5),
+    ],
+)
+def test_arguments_win_over_a_file_over_smoke_over_defaults(
+    arguments: str, content: str | None, steps: int, tmp_path: Path
+) -> None:
+    given = arguments.split()
+    if content is not None:
+        (tmp_path / "options.yaml").write_text(content)
+        given += ["--config", str(tmp_path / "options.yaml")]
+    assert parse(*given).part.steps == steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A run."""
+
+    rate: float = option(1.0, "A rate.")
+    length: Tokens | None = option(None, "Tokens.")
+    tokens: str = option("1B", "Tokens, as text.")
+    names: list[str] | None = option(["all"], "Names.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """A run's."""
+
+    run: RunConfig
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("rate: 4e-4", RunConfig(rate=4e-4)),
+        ('{"rate": 4e-4}', RunConfig(rate=4e-4)),
+        ("rate: -1E3", RunConfig(rate=-1000.0)),
+        ("length: 4M", RunConfig(length=4e6)),
+        ("run: {length: 4e6, tokens: 25B}", RunConfig(length=4e6, tokens="25B")),
+        ("{length: null, names: []}", RunConfig(names=[])),
+        ("names: [web, '3']", RunConfig(names=["web", "3"])),
+    ],
+)
+def test_a_file_holds_values_of_the_options_types(
+    content: str, expected: RunConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "options").write_text(content)
+    given = ["--config", str(tmp_path / "options")]
+    assert parse_options(given, "test", "", RunOptions).run == expected
+    (tmp_path / "options").write_text("rate: 1")
+    assert type(parse_options(given, "test", "", RunOptions).run.rate) is float
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--foo", "unrecognized arguments: --foo"),
+        ("--step 3", "unrecognized arguments: --step 3"),
+        ("--steps x", "argument --steps: invalid int value: 'x'"),
+        ("--steps", "argument --steps: expected one argument"),
+        ("--config many.yaml", "Expected a valid integer as 'steps' in many.yaml, found 'many'"),
+        ("--config true.yaml", "Expected a valid integer as 'steps' in true.yaml, found True"),
+        ("--config text.yaml", "Expected a valid number as 'rate' in text.yaml, found '4e-4'"),
+        ("--config one.yaml", "Expected a valid list as 'parts' in one.yaml, found 'web'"),
+        ("--config two.yaml", "Expected a valid string as 'parts.1' in two.yaml, found 3"),
+        ("--config none.yaml", "Expected a valid integer as 'steps' in none.yaml, found None"),
+        ("--config 1.json", "Expected a valid boolean as 'smoke' in 1.json, found 1"),
+        ("--config odd.yaml", "Expected an option, found 'step' in odd.yaml"),
+        (
+            "--config twice.yaml",
+            "Expected options by name in twice.yaml, found: Expected every name once, found "
+            "'steps' twice",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "many.yaml": "steps: many", "true.yaml": "steps: true", "text.yaml": "rate: '4e-4'",
+        "one.yaml": "parts: web", "two.yaml": "parts: [web, 3]", "none.yaml": "steps:",
+        "1.json": '{"part": {"smoke": 1}}', "odd.yaml": "step: 3",
+        "twice.yaml": "run: {steps: 3}\nsteps: 4",
+    }  # fmt: skip
+    for name, content in files.items():
+        Path(name).write_text(content)
+    with pytest.raises(SystemExit, match="2"), one_line_errors("test"):
+        parse(*arguments.split())
+    assert capsys.readouterr().err == f"test: error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "code"),
+    [
+        (DataError("Expected a,\n found b"), "Expected a, found b", 2),
+        (OSError(28, "No space left on device", "/x/y"), "No space left on device: /x/y", 2),
+        (OSError("a worker died"), "a worker died", 2),
+        (KeyboardInterrupt(), "interrupted", 130),
+    ],
+)
+def test_errors_of_users_are_one_line_and_ours_are_not_hidden(
+    error: BaseException, message: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_, one_line_errors("test"):
+        raise error
+    assert exit_.value.code == code
+    assert capsys.readouterr().err == f"test: error: {message}\n"
+    with pytest.raises(AttributeError), one_line_errors("test"):
+        raise AttributeError("a mistake of ours")
+    with pytest.raises(SystemExit):
+        fail("test", "message")
+
+
+def test_help_lists_the_common_options_first(capsys: pytest.CaptureFixture[str]) -> None:
+    known = ["steps", "smoke", "rate", "no_shiny", "name", "parts"]
+    for asked, listed in (("--help", ["steps"]), ("--help-all", known)):
+        with pytest.raises(SystemExit, match="0"):
+            parse_options([asked], "test", "", BothOptions, common=["steps"])
+        shown = re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
+        assert shown == listed
+
+
+def test_what_a_command_is_about_stands_first() -> None:
+    assert with_subject(["RUN", "--to", "x"], "RUN") == ("RUN", ["--to", "x"])
+    for asked in ("-h", "--help", "--help-all"):
+        assert asks_for_help(["RUN", asked, "--to"])
+        assert with_subject(["RUN", "--to", "x", asked], "RUN") == ("", [asked])
+    assert not asks_for_help(["help", "--helpful", "--help=all"])
+    for wrong in ([], [""], ["--to", "x"]):
+        with pytest.raises(ValueError, match="Expected RUN, found"):
+            with_subject(wrong, "RUN")
+
+
+def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path of other bytes works here and there, and fails where JSON or a tokenizer meets it."""
+    require_utf8("test", ["Zürich", "--out"])
+    (tmp_path / "options.json").write_text('{"name": "\\ud800"}')
+    for call in (
+        lambda: parse("--name", os.fsdecode(b"r\xe9.run")),
+        lambda: parse("--config", str(tmp_path / "options.json")),
+        lambda: main(["report", os.fsdecode(b"r\xe9.run")]),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            call()
+        told = capsys.readouterr().err
+        assert "error: Expected arguments in UTF-8, found '" in told
+        assert told.count("\n") == 1

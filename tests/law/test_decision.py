@@ -1,0 +1,456 @@
+"""Decisions against a fine grid of all mixtures, and their prices against differences."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from planted_laws import planted
+from scipy.optimize import minimize
+from torch import Tensor
+
+from bydore_pyro.law.bounds import Bounds
+from bydore_pyro.law.decision import best_mixture, best_mixture_draws
+from bydore_pyro.law.goal import Decision, Goal
+from bydore_pyro.law.laplace import fit_law
+from bydore_pyro.law.losses import loss_differences, losses_of
+from bydore_pyro.mixture import effective_shares
+
+DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(60)
+STEP = 0.01
+GRID = torch.tensor(
+    [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
+).double() / 100  # fmt: skip
+LOSSES = DRAWS.losses(GRID)  # (S, M, T)
+IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
+BASELINE = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+
+
+def expected_loss(weights: Tensor) -> Tensor:
+    """The mean over draws of each target's loss."""
+    return DRAWS.losses(weights[None])[:, 0].mean(0)
+
+
+def test_the_least_mean_is_that_of_the_grid() -> None:
+    found = best_mixture(DRAWS, Goal(importance=IMPORTANCE))
+    assert isinstance(found, Decision)
+    means = LOSSES.mean(0) @ IMPORTANCE.double()
+    assert found.objective <= float(means.min()) + 1e-6
+    assert float((found.weights - GRID[means.argmin()]).abs().max()) < 2 * STEP
+    torch.testing.assert_close(found.losses, expected_loss(found.weights))
+    assert found.objective == pytest.approx(float(found.losses @ IMPORTANCE.double()))
+    assert float(best_mixture(DRAWS).weights.sum()) == pytest.approx(1)
+
+
+def test_the_least_worst_is_that_of_the_grid() -> None:
+    found = best_mixture(DRAWS, Goal(objective="worst"))
+    worst = LOSSES.amax(2).mean(0)
+    assert found.objective <= float(worst.min()) + 1e-6
+    assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
+    # Which target is the worst is not known: the worst of the expected losses is another question.
+    other = LOSSES.mean(0).amax(1).argmin()
+    assert float(worst[other]) > found.objective + 1e-4
+    # The targets' prices say how often each is the worst.
+    of_draws = DRAWS.losses(found.weights[None])[:, 0]
+    often = torch.bincount(of_draws.argmax(1), minlength=3) / len(of_draws)
+    torch.testing.assert_close(found.price_of_targets, often.double(), atol=2 / 60, rtol=0)
+    assert float(found.price_of_targets.sum()) == pytest.approx(1, abs=1e-3)
+
+
+def test_levels_say_which_target_is_the_worst() -> None:
+    """They change no mean's best mixture; its losses hold them."""
+    levels = torch.tensor([0.0, 0.1, -0.05]).double()
+    found = best_mixture(DRAWS, Goal(objective="worst", levels=levels))
+    worst = (LOSSES + levels).amax(2).mean(0)
+    assert found.objective <= float(worst.min()) + 1e-6
+    assert float((found.weights - GRID[worst.argmin()]).abs().max()) < 2 * STEP
+    torch.testing.assert_close(found.losses, expected_loss(found.weights) + levels)
+    plain, raised = (best_mixture(DRAWS, Goal(levels=one)) for one in (None, levels))
+    torch.testing.assert_close(plain.weights, raised.weights, atol=1e-6, rtol=0)
+    assert raised.objective - plain.objective == pytest.approx(float(levels.mean()), abs=1e-6)
+
+
+@pytest.mark.parametrize("tolerance", [0.02, 0.1])
+def test_none_is_worse_in_as_many_draws_as_asked(tolerance: float) -> None:
+    """No mixture of the grid that keeps the promise is better."""
+    goal = Goal(objective="none_worse", baseline=BASELINE, tolerance=tolerance, probability=0.8)
+    found = best_mixture(DRAWS, goal)
+    base = DRAWS.losses(BASELINE[None])
+    served = ((LOSSES - base).amax(2) <= tolerance).double().mean(0)  # (M,)
+    assert found.probability >= 0.8
+    own = (loss_differences(DRAWS, found.weights, BASELINE).amax(1) <= tolerance).double().mean()
+    assert float(own) == pytest.approx(found.probability)
+    allowed = LOSSES.mean(0).mean(1)[served >= 0.8]
+    # Which draws are given up is found step by step: not always the best of all choices.
+    assert found.objective <= float(allowed.min()) + 2e-3
+    assert found.objective < float(base.mean())
+    unbound = best_mixture(DRAWS).objective
+    wide = Goal(objective="none_worse", baseline=BASELINE, tolerance=9.0)
+    assert best_mixture(DRAWS, wide).objective == pytest.approx(unbound, abs=1e-5)
+
+
+def test_a_mixture_that_serves_is_not_refused_at_any_length() -> None:
+    """Whatever the unit of tokens: a solution lies within 1e-8 of what a draw allows."""
+    tokens, losses, _ = planted(3, 5, noise=0.05)
+    for number in range(12):
+        draws = fit_law(1234.56789 * 1.37**number * tokens, losses).draws(20, seed=number)
+        goal = Goal(
+            objective="none_worse", baseline=BASELINE, tolerance=0.005 * (1 + number % 4),
+            probability=(0.5, 0.8, 0.97)[number % 3],
+        )  # fmt: skip
+        found = best_mixture(draws, goal)
+        own = loss_differences(draws, found.weights, BASELINE).amax(1) <= goal.tolerance
+        assert float(own.double().mean()) == pytest.approx(found.probability)
+        assert found.probability >= goal.probability
+
+
+def test_a_baseline_outside_the_bounds() -> None:
+    """A mixture that serves enough draws is found, and the best of these; else it is refused."""
+    for tolerance, at_most in ((0.3, 0.45), (0.05, 0.46), (0.06, 0.42)):
+        goal = Goal(
+            objective="none_worse", baseline=BASELINE, tolerance=tolerance,
+            at_most=torch.tensor([1, at_most, 1]).double(),
+        )  # fmt: skip
+        found = best_mixture(DRAWS, goal)
+        apart = LOSSES - DRAWS.losses(BASELINE[None])
+        served = (apart.amax(2) <= tolerance).double().mean(0) * (GRID[:, 1] <= at_most)
+        assert served.max() >= 0.9
+        assert found.objective <= float(LOSSES.mean(0).mean(1)[served >= 0.9].min()) + 2e-3
+        own = (loss_differences(DRAWS, found.weights, BASELINE).amax(1) <= tolerance).double()
+        assert found.probability == pytest.approx(float(own.mean()))
+        assert found.probability >= 0.9
+        assert float(found.weights[1]) <= at_most
+    narrow = Goal(
+        objective="none_worse", baseline=BASELINE, at_most=torch.tensor([1, 0.05, 1]),
+    )  # fmt: skip
+    for decide in (best_mixture, best_mixture_draws):
+        with pytest.raises(ValueError, match="than under the baseline by more than the") as found_:
+            decide(DRAWS, narrow)
+        assert "with a probability of 0.9, actual 0 at best, least excess 0." in str(found_.value)
+        assert "\n" not in str(found_.value)
+
+
+def test_some_draws_that_no_mixture_serves() -> None:
+    """As many as the probability allows: in these the target that is hit most is hit least."""
+    at_most = torch.tensor([1, 0.45, 1]).double()
+    allowed = GRID[:, 1] <= 0.45
+    excess = (LOSSES - DRAWS.losses(BASELINE[None])).amax(2)[:, allowed].amin(1)  # least (S,)
+    ordered = excess.sort(descending=True).values
+    hard = int((ordered[1:5] - ordered[2:6]).argmax()) + 2  # of sixty so many cannot be served
+    tolerance = float(ordered[hard - 1 : hard + 1].mean())
+    goal = Goal(
+        objective="none_worse", baseline=BASELINE, tolerance=tolerance, at_most=at_most,
+        probability=0.9,
+    )  # fmt: skip
+    found = best_mixture_draws(DRAWS, goal)
+    assert found.shape == (60, 3)
+    assert (found[:, 1] <= 0.45).all()
+    own = losses_of(DRAWS, found) - DRAWS.losses(BASELINE[None])  # (S, M, T)
+    own = own.diagonal(dim1=0, dim2=1).T.amax(1)  # of each draw its own mixture
+    assert int((own > tolerance).sum()) == hard
+    lost = excess > tolerance
+    torch.testing.assert_close(own > tolerance, lost)
+    assert (own[lost] <= excess[lost] + 1e-4).all()
+    surer = dataclasses.replace(goal, probability=1 - (hard - 0.5) / 60)
+    with pytest.raises(ValueError, match=f"actual {1 - hard / 60:.3g} at best, least excess"):
+        best_mixture_draws(DRAWS, surer)
+
+
+def test_bounds_are_kept_and_their_prices_are_differences() -> None:
+    free = best_mixture(DRAWS, Goal(importance=IMPORTANCE))
+    at_least = torch.tensor([0, 0, float(free.weights[2]) + 0.1])
+    at_most = torch.tensor([float(free.weights[0]) - 0.2, 1, 1])
+
+    def objective(more_least: float, more_most: float) -> Decision:
+        third, first = torch.tensor([0, 0, 1.0]), torch.tensor([1.0, 0, 0])
+        return best_mixture(DRAWS, Goal(
+            importance=IMPORTANCE, at_least=at_least + more_least * third,
+            at_most=at_most + more_most * first,
+        ))  # fmt: skip
+
+    found = objective(0, 0)
+    assert float(found.weights[2]) == pytest.approx(float(at_least[2]), abs=1e-4)
+    assert float(found.weights[0]) == pytest.approx(float(at_most[0]), abs=1e-4)
+    dearer = (objective(1e-3, 0).objective - objective(-1e-3, 0).objective) / 2e-3
+    assert float(found.price_at_least[2]) == pytest.approx(dearer, rel=0.02)
+    cheaper = (objective(0, -1e-3).objective - objective(0, 1e-3).objective) / 2e-3
+    assert float(found.price_at_most[0]) == pytest.approx(cheaper, rel=0.02)
+    assert float(free.price_at_least.max()) < 1e-3, "what does not bind costs nothing"
+
+
+BOUNDS = {  # at_least, at_most
+    "forbidden": ((0, 0, 0), (0, 1, 1)),
+    "nearly forbidden": ((0, 0, 0), (1e-7, 1, 1)),
+    "next to forbidden": ((0, 0, 0), (1e-10, 1, 1)),
+    "two forbidden": ((0, 0, 0), (0, 1, 0)),
+    "equal": ((0.3, 0, 0), (0.3, 1, 1)),
+    "one free": ((0.3, 0.1, 0), (0.3, 0.1, 1)),
+    "all fixed": ((0.3, 0.1, 0.6), (0.3, 0.1, 0.6)),
+    "lower of sum 1": ((0.2, 0.3, 0.5), (1, 1, 1)),
+    "upper of sum 1": ((0, 0, 0), (0.1, 0.2, 0.7)),
+    "narrow": ((0.2, 0.3, 0), (0.2 + 1e-8, 0.3 + 1e-6, 1)),
+    "at least all": ((1, 0, 0), (1, 1, 1)),
+    "tight": ((0.6, 0.1, 0.1), (0.7, 0.2, 0.2)),
+}
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+@pytest.mark.parametrize("name", [*BOUNDS])
+def test_every_bound_holds_exactly(name: str, objective: Any) -> None:
+    """And the mixture is the best of those within, with one price for each domain."""
+    lower, upper = (torch.tensor(one, dtype=torch.double) for one in BOUNDS[name])
+    keep = objective == "none_worse"
+    goal = Goal(
+        objective=objective, at_least=lower, at_most=upper, tolerance=3.0,
+        baseline=BASELINE if keep else None, importance=IMPORTANCE,
+    )  # fmt: skip
+    found, each = best_mixture(DRAWS, goal), best_mixture_draws(DRAWS, goal)
+    for weights in (found.weights, *each):
+        assert (weights >= lower).all()
+        assert (weights <= upper).all()
+        assert float(weights.sum()) == pytest.approx(1, abs=1e-12)
+    assert (found.weights[upper == 0] == 0).all()
+    assert torch.minimum(found.price_at_least, found.price_at_most).abs().max() == 0
+    assert found.price_at_least.isfinite().all()
+    assert found.price_at_most.isfinite().all()
+    bounds = Bounds.of(lower, upper)
+    within = expected_objective(bounds.nearest(GRID), objective)
+    assert found.objective <= float(within.min()) + 1e-6
+
+
+def expected_objective(mixtures: Tensor, objective: str) -> Tensor:
+    losses = DRAWS.losses(mixtures)
+    worst = objective == "worst"
+    return (losses.amax(2) if worst else losses @ IMPORTANCE.double()).mean(0)
+
+
+def test_the_price_of_an_equality_is_one_and_a_difference() -> None:
+    """It says which way the weight should go, and what a little more of it is worth."""
+    free = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
+    for more in (-0.15, 0.15):  # in place of the free weight
+        at = float(free[1]) + more
+
+        def fixed(weight: float) -> Decision:
+            lower, upper = torch.tensor([0, weight, 0]), torch.tensor([1, weight, 1])
+            return best_mixture(DRAWS, Goal(
+                importance=IMPORTANCE, at_least=lower.double(), at_most=upper.double()
+            ))  # fmt: skip
+
+        found = fixed(at)
+        rise = (fixed(at + 1e-3).objective - fixed(at - 1e-3).objective) / 2e-3
+        price = found.price_at_least[1] - found.price_at_most[1]
+        assert float(price) == pytest.approx(rise, rel=0.02)
+        assert (rise > 0) == (more > 0)
+        # The same as of the one bound that binds.
+        side = {
+            "at_least" if more > 0 else "at_most": torch.tensor(
+                [0, at, 0] if more > 0 else [1, at, 1]
+            ).double()
+        }
+        one = best_mixture(DRAWS, Goal(importance=IMPORTANCE, **side))  # type: ignore[arg-type]
+        assert float(one.price_at_least[1] - one.price_at_most[1]) == pytest.approx(
+            float(price), rel=1e-3
+        )
+        assert min(float(one.price_at_least[1]), float(one.price_at_most[1])) == 0
+
+
+def test_a_corner_has_the_whole_price() -> None:
+    """That one weight is 1 since the others are 0 is no bound of its own."""
+    draws = fit_law(*planted(2, 4, noise=0.05)).draws(40)
+    goal = Goal(importance=torch.tensor([1.0, 0.0]), at_least=torch.tensor([0.7, 0.1]).double())
+    found = best_mixture(draws, goal)
+    at, step = found.weights, torch.tensor([-1e-4, 1e-4]).double()
+    losses = draws.losses(torch.stack([at - step, at + step])).mean(0)[:, 0]
+    assert at.tolist() == pytest.approx([0.9, 0.1], abs=1e-5)
+    slope = float(losses[1] - losses[0]) / 2e-4
+    assert float(found.price_at_least[1]) == pytest.approx(slope, rel=1e-3)
+    assert float(found.price_at_most.max()) < 1e-3
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e6, 1e25])
+def test_a_decision_does_not_depend_on_the_unit_of_the_losses(objective: Any, unit: float) -> None:
+    tokens, losses, cross = planted(3, 5, noise=0.05)
+
+    def decided(scale: float) -> tuple[Decision, Tensor]:
+        draws = fit_law(tokens, scale * losses.double(), cross).draws(60)
+        goal = Goal(
+            objective=objective, importance=IMPORTANCE, tolerance=0.05 * scale,
+            baseline=BASELINE if objective == "none_worse" else None, probability=0.8,
+            at_most=torch.tensor([1, 0.46, 0.3]), levels=scale * torch.tensor([0, 0.1, 0]).double(),
+        )  # fmt: skip
+        return best_mixture(draws, goal), best_mixture_draws(draws, goal)
+
+    (plain, each), (other, other_each) = decided(1.0), decided(unit)
+    torch.testing.assert_close(other.weights, plain.weights, atol=1e-6, rtol=0)
+    torch.testing.assert_close(other_each, each, atol=1e-6, rtol=0)
+    assert other.objective / unit == pytest.approx(plain.objective, rel=1e-9)
+    assert other.probability == plain.probability
+    for name in ("losses", "price_at_least", "price_at_most"):
+        value = getattr(other, name) / unit
+        torch.testing.assert_close(value, getattr(plain, name), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(other.price_of_targets, plain.price_of_targets, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+def test_a_decision_does_not_depend_on_the_order_of_the_domains(objective: Any) -> None:
+    order, rows = torch.tensor([2, 0, 1]), slice(None)
+    names = ("level", "slope", "power", "openness", "noise")
+    runs = dataclasses.replace(
+        DRAWS.runs, own=DRAWS.runs.own[order][:, order], centre=DRAWS.runs.centre[order]
+    )  # fmt: skip
+    other = dataclasses.replace(
+        DRAWS, runs=runs, transfer=DRAWS.transfer[..., order, :][..., order],
+        **{name: getattr(DRAWS, name)[:, order] for name in names},
+    )  # fmt: skip
+    at_most = torch.tensor([1, 0.46, 0.3]).double()
+
+    def goal(some: Any) -> Goal:
+        return Goal(
+            objective=objective, importance=IMPORTANCE[some], at_most=at_most[some],
+            baseline=BASELINE[some] if objective == "none_worse" else None, tolerance=0.1,
+        )  # fmt: skip
+
+    plain, moved = best_mixture(DRAWS, goal(rows)), best_mixture(other, goal(order))
+    torch.testing.assert_close(moved.weights, plain.weights[order], atol=1e-6, rtol=0)
+    assert moved.objective == pytest.approx(plain.objective, abs=1e-9)
+
+
+COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]]).double()
+DRAWN = torch.rand(60, 3, 3, generator=torch.Generator().manual_seed(0)).double() * COMPOSITION
+DRAWN /= DRAWN.sum(-1, keepdim=True)
+
+
+def effective(weights: Tensor) -> Tensor:
+    """Shares of fresh text, of which the first domain has little."""
+    return effective_shares(weights, torch.tensor([5.0, 0.0, 2.0]), 3.0)
+
+
+def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tensor) -> Tensor:
+    """Returns the best weights by SLSQP, from gradients of torch."""
+
+    def differentiable(function: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        def value(x: Any) -> Any:
+            return function(torch.tensor(x)).numpy()
+
+        def gradient(x: Any) -> Any:
+            return torch.autograd.functional.jacobian(function, torch.tensor(x)).numpy()
+
+        return {"fun": value, "jac": gradient}
+
+    def mean(x: Tensor) -> Tensor:
+        return losses_at(x[:3]).mean(0) @ importance
+
+    sums = {"type": "eq", **differentiable(lambda x: x[:3].sum() - 1)}
+    bounds, start = [(1e-9, 1.0)] * 3, [1 / 3] * 3
+    if goal.objective == "worst":
+        count = len(losses_at(BASELINE))  # an unknown for the worst of each draw
+        above = {
+            "type": "ineq",
+            **differentiable(lambda x: (x[3:, None] - losses_at(x[:3])).flatten()),
+        }
+        found = minimize(
+            **differentiable(lambda x: x[3:].mean()), x0=[*start, *[9.0] * count],
+            bounds=[*bounds, *[(None, None)] * count], constraints=[sums, above], method="SLSQP",
+            options={"ftol": 1e-10, "maxiter": 300},
+        )  # fmt: skip
+    else:
+        room = {"type": "ineq"}
+        room["fun"] = lambda x: (_most(goal, losses_at) - losses_at(torch.tensor(x))).numpy().min()
+        bound = [room] if goal.objective == "none_worse" else []
+        start = BASELINE.tolist() if bound else start
+        found = minimize(
+            **differentiable(mean), x0=start, bounds=bounds, constraints=[sums, *bound],
+            method="SLSQP", options={"ftol": 1e-12},
+        )  # fmt: skip
+    return torch.tensor(found.x[:3])
+
+
+def _most(goal: Goal, losses_at: Callable[[Tensor], Tensor]) -> Tensor:
+    return losses_at(BASELINE) + goal.tolerance
+
+
+@pytest.mark.parametrize(("made", "fresh"), [(COMPOSITION, effective), (DRAWN, None)])
+@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
+def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh: Any) -> None:
+    """In expectation over draws, and of each draw; a tolerance that binds in one draw in two."""
+    bound = objective == "none_worse"
+    goal = Goal(
+        objective=objective, composition=made, importance=IMPORTANCE, effective=fresh,
+        baseline=BASELINE if bound else None, tolerance=0.01,
+    )  # fmt: skip
+
+    def losses_at(weights: Tensor, some: slice) -> Tensor:
+        of_some = made[some] if made.dim() == 3 else made
+        return losses_of(DRAWS[some], weights[None], of_some, fresh)[:, 0]
+
+    def value(weights: Tensor, some: slice) -> float:
+        losses = losses_at(weights, some)
+        worst = objective == "worst"
+        return float((losses.amax(1) if worst else losses @ IMPORTANCE.double()).mean())
+
+    each = best_mixture_draws(DRAWS, goal)
+    for number in range(2):
+        some = slice(number, number + 1)
+        expected = by_scipy(goal, lambda x, s=some: losses_at(x, s), IMPORTANCE.double())
+        assert value(each[number], some) == pytest.approx(value(expected, some), abs=1e-5)
+    found, every = best_mixture(DRAWS, goal), slice(None)
+    assert found.objective == pytest.approx(value(found.weights, every))
+    assert found.losses.shape == found.price_of_targets.shape == (3,)
+    if bound:
+        served = loss_differences(DRAWS, found.weights, BASELINE, made, fresh).amax(1) <= 0.01
+        assert float(served.double().mean()) == pytest.approx(found.probability)
+        assert 0.9 <= found.probability < 1, "the tolerance binds"
+        assert found.objective < value(BASELINE, every)
+    else:
+        expected = by_scipy(goal, lambda x: losses_at(x, every), IMPORTANCE.double())
+        assert found.objective == pytest.approx(value(expected, every), abs=1e-5)
+
+
+def test_targets_without_importance_are_protected() -> None:
+    """They count in the promise, not in the mean."""
+    importance = torch.tensor([1.0, 0, 0])
+    goal = Goal(
+        objective="none_worse", baseline=BASELINE, importance=importance, tolerance=0.05,
+        probability=0.8,
+    )  # fmt: skip
+    found = best_mixture(DRAWS, goal)
+    assert found.objective == pytest.approx(float(found.losses[0]))
+    worse = loss_differences(DRAWS, found.weights, BASELINE)
+    assert float((worse.amax(1) <= 0.05).double().mean()) >= 0.8
+    free = best_mixture(DRAWS, Goal(importance=importance))
+    assert free.losses.shape == free.price_of_targets.shape == (3,)
+    assert float((free.losses - expected_loss(BASELINE))[1:].max()) > 0.1
+    assert float(free.losses[0]) < float(found.losses[0]) < float(expected_loss(BASELINE)[0])
+    assert float(found.price_of_targets[1:].max()) > 0.01, "they bind"
+
+
+def test_text_that_runs_out_against_the_grid() -> None:
+    """The domain that has least of it gets less, and the best is the grid's best."""
+    goal = Goal(importance=IMPORTANCE, effective=effective)
+    found = best_mixture(DRAWS, goal)
+    means = losses_of(DRAWS, GRID, effective=effective).mean(0) @ IMPORTANCE.double()
+    assert found.objective <= float(means.min()) + 1e-6
+    assert float((found.weights - GRID[means.argmin()]).abs().max()) < 2 * STEP
+    endless = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
+    assert float(found.weights[0]) < float(endless[0]) - 0.1
+    straight = best_mixture(DRAWS, Goal(importance=IMPORTANCE, effective=lambda w: 1 * w)).weights
+    torch.testing.assert_close(straight, endless)
+
+
+def test_the_worst_of_targets_that_are_much_alike() -> None:
+    """Of dense compositions of many rows: they nearly are one, and all are the worst."""
+    draws = fit_law(*planted(400, 8), free=False).draws(10)[:1]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = torch.distributions.Dirichlet(torch.full((3, 400), 0.5)).sample()
+    found = best_mixture(draws, Goal(objective="worst", composition=made))
+    prices = found.price_of_targets
+    assert float(prices.sum()) == pytest.approx(1, abs=1e-3)
+    # Duality: with their prices for importances no mixture has a lower mean.
+    dual = best_mixture(draws, Goal(composition=made, importance=prices.float()))
+    assert found.objective == pytest.approx(dual.objective, abs=3e-6)

@@ -1,0 +1,216 @@
+"""Options become tokens, domains and caps; what is wrong shows before anything long starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from quick import PROXY
+from tiny import documents_in, row, write_lines
+
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.command_line.command_line import parse_options
+from bydore_pyro.data.store import open_store
+from bydore_pyro.errors import DataError
+from bydore_pyro.setup.cautions import CAUTIONS
+from bydore_pyro.setup.domains import (
+    belongs_of,
+    consumed_tokens,
+    domains_of,
+    hashes_of,
+    language_model,
+    largest_weights,
+    load_domains,
+    processes,
+    run_of,
+    search_domains,
+    uniform_weights,
+    with_targets,
+)
+from bydore_pyro.setup.options import SMOKE
+
+
+def options(store: Path, *more: str) -> SearchOptions:
+    given = ["--smoke", "--data", str(store), "--validation", "a", *more]
+    return parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
+
+
+def test_options_become_domains_and_their_caps(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
+    domains = load_domains(capped)
+    most = largest_weights(capped, domains)
+    assert most is not None
+    for name, count in domains.sequences().items():
+        assert most[name] == pytest.approx(min(1, 2 * count * 32 / 9000))
+    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
+    other = domains_of(capped, domains.corpus, seed=1)
+    assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
+    assert "without effect" not in capsys.readouterr().err, "nobody asked for --smoke's cap"
+    assert largest_weights(options(store), domains) is None
+    read = write_lines(tmp_path / "read.json", [{"a": 12_000}])
+    later = options(store, "--max_epochs", "2", "--target_tokens", "9000", "--consumed", str(read))
+    assert consumed_tokens(later, domains) == {"a": 12_000, "b": 0, "c": 0}
+    left = largest_weights(later, domains)
+    assert left == {
+        **most,
+        "a": pytest.approx(min(1, 2 * domains.sequences()["a"] * 32 / 9000 - 12_000 / 9000)),
+    }
+
+
+def test_a_run_knows_how_often_text_is_read(store: Path, tmp_path: Path) -> None:
+    read = write_lines(tmp_path / "read.json", [{"a": 900}])
+    given = ("--target_tokens", "9000", "--repetition_constant", "2", "--consumed", str(read))
+    domains = load_domains(options(store))
+    run = run_of(options(store, *given), domains)
+    assert run is not None
+    assert (run.tokens, run.repetition_constant) == (9000, 2)
+    held = [count * 32 for count in domains.sequences().values()]
+    torch.testing.assert_close(run.rates, torch.tensor([9000 / n for n in held]).double())
+    assert run.before.tolist() == [0.1, 0, 0]
+    assert run_of(options(store), domains) is None
+
+
+def test_bounds_beyond_the_text_and_domains_added_twice_are_refused(store: Path) -> None:
+    asked = options(store, "--max_epochs", "1", "--target_tokens", "1e5", "--at_least", "a=.9")
+    with pytest.raises(DataError, match=r"within --max_epochs, found a=0\.9 where 1 epochs are 0"):
+        load_domains(asked)
+    with pytest.raises(DataError, match="every added domain once, found 'a' again in"):
+        load_domains(options(store), [str(store), str(store)])
+
+
+def test_a_search_keeps_what_it_measures(store: Path) -> None:
+    """By gradient matching; Algorithm 1, and all other methods, train on everything."""
+    matching = options(store)
+    domains = load_domains(matching)
+    most = matching.search.measured_sequences(3)
+    total = domains_of(matching, domains.corpus, 0).sequences()
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    for name in domains.names:
+        left = domains.checked[name]
+        assert kept[name] + left == min(most, total[name] // 3)
+        assert left == min(2, min(most, total[name] // 3) // 4), "--smoke checks on two"
+        assert domains.sequences()[name] == total[name], "a run reads all of it"
+    linear = search_domains(options(store, "--evidence", "linear"), domains.corpus, 0)
+    assert linear.sequences() == total
+    of_two = search_domains(options(store, "--domains", "a", "b"), domains.corpus, 0)
+    assert of_two.names == ("a", "b")
+    assert of_two.measurable().max() <= matching.search.measured_sequences(2)
+
+
+def test_options_become_a_model_and_processes(store: Path) -> None:
+    given = options(store)
+    one, same, other = (language_model(given, 300, seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(value, same[name]) for name, value in one.items())
+    assert not all(torch.equal(value, other[name]) for name, value in one.items())
+    assert processes(given).count == 1
+
+
+def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "exam.jsonl", [row("abcde", n) for n in range(9)])
+    both = options(store, "--validation", f"{path}=3", "a=1")
+    assert both.run.validation_shares() == {"exam": 3.0, "a": 1.0}
+    assert both.run.validation_files() == {"exam": path}
+    domains = load_domains(both)
+    assert domains.names == ("a", "b", "c")
+    assert domains.validation_shares == {"exam": 0.75, "a": 0.25}
+    again = domains_of(both, domains.corpus, 0)
+    assert torch.equal(again.validation, domains.validation)
+    with pytest.raises(DataError, match=r"a file for --validation, found none: lost\.jsonl"):
+        load_domains(options(store, "--validation", "lost.jsonl"))
+
+
+def test_columns_of_targets_beside_a_store(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options of rows have an effect on the files of a target; without such a file, none."""
+    path = write_lines(
+        tmp_path / "exam.jsonl", [{**row("abcde", n), "ask": "no"} for n in range(9)]
+    )
+    given = ("--text_column", "ask", "--on_error", "skip")
+    load_domains(options(store, *given))
+    told = capsys.readouterr().err
+    for option in ("text_column ask", "on_error skip"):
+        assert f"without effect on the token store {store}: {option}" in told
+    wanted = options(
+        store, "--validation", str(path), "--text_column", "text", "--domain_column", "k"
+    )
+    load_domains(wanted)
+    told = capsys.readouterr().err
+    assert [line for line in told.splitlines() if "without effect" in line] == [
+        f"without effect on the token store {store}: domain_column k"
+    ]
+    assert "text is read from the column 'text', not from ask" in told
+    wrong = options(store, "--validation", str(path), "--text_column", "none")
+    with pytest.raises(DataError, match=r"a column 'none', found text, ask \(--text_column names"):
+        load_domains(wrong)
+    assert "without effect" not in capsys.readouterr().err
+    assert load_domains(wrong, text_column="text").validation_shares == {"exam": 1.0}
+
+
+def test_a_target_in_the_training_text_is_told_and_left_out(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = documents_in(open_store(store))["train"]
+    fresh = [row("abcde", number)["text"] for number in range(6)]
+    texts = [*trained["a"][:3], *trained["c"][:1], *fresh]
+    path = write_lines(tmp_path / "exam.jsonl", [{"text": text} for text in texts])
+    given = options(store, "--validation", str(path))
+    domains = load_domains(given)
+    told = "40% of the target 'exam' stands in the training text (4 of 10 documents: 30% in 'a', "
+    assert f"warning: {told}10% in 'c'); --drop_copies leaves them out" in capsys.readouterr().err
+    left = load_domains(options(store, "--validation", str(path), "--drop_copies"))
+    assert f"{told}10% in 'c'); they are left out" in capsys.readouterr().err
+    counts = [len(one.corpus.validation["exam"].ends) for one in (domains, left)]
+    assert counts == [10, 6]
+    two = options(store, "--validation", str(path), "--domains", "b", "c")
+    load_domains(two)
+    assert "10% of the target 'exam' stands" in capsys.readouterr().err, "of what is trained on"
+    alone = write_lines(tmp_path / "alone.jsonl", [{"text": text} for text in trained["a"]])
+    with pytest.raises(DataError, match="text in 'alone' that is not trained on, found copies"):
+        load_domains(options(store, "--validation", str(alone), "--drop_copies"))
+
+
+def test_held_out_text_is_compared_where_prepare_has_not(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of shards, or of a store that was added with the text of another."""
+    corpus, given = open_store(store), options(store)
+    train = {**corpus.train, "b": corpus.validation["a"]}
+    copied = dataclasses.replace(corpus, train=train)
+    with_targets(copied, given.run, prepared=True)
+    with_targets(corpus, given.run, prepared=False)
+    assert not capsys.readouterr().err
+    noted = with_targets(copied, given.run, prepared=False)
+    assert noted.sha256 == copied.sha256
+    (line,) = noted.index[CAUTIONS]
+    assert "100% of the target 'a' stands in the training text" in line
+    assert f"warning: {line}" in capsys.readouterr().err
+
+
+def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
+    given = options(store)
+    domains = load_domains(given)
+    belongs = belongs_of(given, domains)
+    assert belongs["domains"] == hashes_of(domains)
+    assert list(hashes_of(domains)) == list(domains.names)
+    assert belongs_of(options(store, "--seed", "1"), domains) != belongs
+
+
+def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:
+    """Equal shapes, another activation: another model. Where the file lies says nothing."""
+    content = json.loads((PROXY / "config.json").read_text())
+    found, path = [], tmp_path / "config.json"
+    for change in ({}, {"architectures": content["architectures"]}, {"hidden_act": "gelu"}):
+        path.write_text(json.dumps({**content, **change}, indent=len(found) or None))
+        given = options(store, "--proxy", str(tmp_path))
+        found.append(belongs_of(given, load_domains(given)))
+    assert found[0] == found[1]
+    differs = {name for name in found[2] if found[2][name] != found[0][name]}
+    assert differs == {"config.json", "config.json's hidden_act"}
+    path.write_text(json.dumps({k: v for k, v in content.items() if k != "hidden_act"}))
+    assert belongs_of(given, load_domains(given))["config.json"] != found[0]["config.json"]

@@ -1,0 +1,121 @@
+"""The options of a search: out of a run's config and back, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.command_line.command_line import parse_options
+from bydore_pyro.command_line.options import resumed_options
+from bydore_pyro.errors import DataError
+from bydore_pyro.setup.options import (
+    SMOKE,
+    Options,
+    RunConfig,
+    absolute,
+    mixture_anywhere,
+    options_or_resumed,
+    targets_anywhere,
+)
+
+
+def parse(*arguments: str) -> Options:
+    return parse_options(arguments, "test", "About.", Options, smoke=SMOKE)
+
+
+def test_options_survive_their_file(tmp_path: Path) -> None:
+    options = parse(
+        "--smoke", "--validation", "a=0.5", "b=0.5", "--max_epochs", "3", "--steps", "9"
+    )
+    (tmp_path / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
+    assert resumed_options(tmp_path, "search", Options) == options
+
+
+def test_tokens_decide_the_steps() -> None:
+    options = parse("--tokens", "0.1M", "--sequence_length", "100", "--batch_sequences", "10")
+    assert options.resolved().search.steps == 100
+    assert options.resolved().resolved() == options.resolved()
+    assert options.resolved().run_tokens == 100_000
+    assert parse("--target_tokens", "5e6").run_tokens == 5e6
+    with pytest.warns(UserWarning, match="repetition_constant has no effect with no target_tokens"):
+        RunConfig(repetition_constant=3.0)
+    assert parse().resolved().search.steps == parse().search.steps
+
+
+def test_places_are_found_from_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("store", "pile", "environment", "code", "model", "x=y"):
+        (tmp_path / name).mkdir()
+    for data, found in (
+        ("store", f"{tmp_path}/store"),
+        ("environment", "environment"),
+        ("nowhere", "nowhere"),
+        ("hub:pile", "hub:pile"),
+        ("pile:pile", f"pile:{tmp_path}/pile"),
+        ("pile:owner/name", "pile:owner/name"),
+        ("megatron:shards/*_document", f"megatron:{tmp_path}/shards/*_document"),
+        ("megatron:s3://bucket/x", "megatron:s3://bucket/x"),
+        ("megatron:", "megatron:"),
+    ):
+        assert RunConfig(data=data).anywhere().data == found
+    for proxy, found in (
+        ("model", f"{tmp_path}/model"),
+        ("proxy", "proxy"),
+        ("models/proxy-tiny", "models/proxy-tiny"),
+    ):
+        assert RunConfig(proxy=proxy).anywhere().proxy == found
+    (tmp_path / "t.jsonl").touch()
+    options = parse("--validation", "code", "t.jsonl=2", "--checkpoint", "model")
+    run = options.resolved().run
+    assert run.validation == ["code", f"{tmp_path}/t.jsonl=2"]
+    assert run.checkpoint == f"{tmp_path}/model"
+    (tmp_path / "today.json").touch()
+    (tmp_path / "natural").touch()
+    for baseline, found in (
+        ("today.json", f"{tmp_path}/today.json"),
+        ("natural", "natural"),
+        ("published:doremi", "published:doremi"),
+    ):
+        assert parse("--baseline", baseline).resolved().goal.baseline == found
+    monkeypatch.chdir(tmp_path / "x=y")
+    (tmp_path / "x=y" / "t.jsonl").touch()
+    whole = f"{tmp_path}/x=y/t.jsonl"
+    assert targets_anywhere(["t.jsonl", "t.jsonl=2"]) == [whole, f"{whole}=2"]
+    assert absolute("t.jsonl") == whole
+    assert mixture_anywhere("natural") == "natural", "no folder of that name"
+    assert RunConfig(validation=[f"{whole}=2"]).validation_shares() == {"t": 2.0}
+    assert RunConfig(validation=[whole]).validation_files() == {"t": Path(whole)}
+    Path("notes.txt").write_text("words")
+    given = RunConfig(validation=["notes.txt=2", "a.b"])
+    assert given.validation_files() == {"notes": Path("notes.txt")}
+    Path("notes.md").write_text("words")
+    with pytest.raises(
+        DataError, match=r"of rows \(.*\) or of text \(\.txt\) for --validation, found n"
+    ):
+        RunConfig(validation=["notes.md"]).validation_files()
+
+
+def begun(folder: Path, name: str, **more: object) -> SearchOptions:
+    """Writes the config.json of a run that has begun."""
+    options = parse_options(["--seed", "7", "--out", str(folder)], name, "", SearchOptions)
+    folder.mkdir()
+    content = {"name": name, **options.as_dict(), **more}
+    (folder / "config.json").write_text(json.dumps(content))
+    return options
+
+
+def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None:
+    given = ["--smoke", "--validation", "a", "--out", str(tmp_path / "new")]
+    options, resume = options_or_resumed(given, "bydore search", "", SearchOptions)
+    assert (options.search.steps, resume) == (SMOKE["steps"], None)
+    fewer, _ = options_or_resumed(given, "x", "", SearchOptions, {"steps": 9, "guide_warmup": 1})
+    assert fewer.search.steps == 9
+    before = begun(tmp_path / "run", "search")
+    named = ["--resume", str(tmp_path / "run")]
+    again, resume = options_or_resumed(named, "search", "", SearchOptions)
+    assert (again, resume) == (before, tmp_path / "run")

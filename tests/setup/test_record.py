@@ -1,0 +1,97 @@
+"""The record of a run: what is written is read, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import matching_of, metrics_of
+
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import plain, read_as
+from bydore_pyro.measure.check import ResidualCheck
+from bydore_pyro.setup.record import (
+    DrawsRecord,
+    GuideRecord,
+    Learning,
+    MatchingRecord,
+    MethodDetails,
+    Metrics,
+    RoundRecord,
+    Spent,
+    Trial,
+    TrialRecord,
+)
+
+SHARES = {"a": 0.25, "b": 0.75}
+WHOLE = Metrics(
+    method="regmix",
+    seed=1.0,
+    search=Spent(tokens=2.0, flops=3.0, seconds=0.5, parts={"train": Spent(tokens=1.0)}),
+    learning=Learning(validation_loss=3.0, warning="it has not"),
+    matching=MatchingRecord(
+        unexplained=0.1,
+        rounds=(RoundRecord(step=5.0, weights=SHARES, alone=SHARES),),
+        draws=DrawsRecord(exact=True, settled=True, rhat=1.01),
+        check=ResidualCheck(
+            slopes=SHARES, errors=SHARES, failing=("b",), sequences={"a": 4.0, "b": 0.0}
+        ),
+    ),
+    trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
+    guide_fit=GuideRecord(khat=math.inf, draws=9.0),
+    runs=3.0,
+    versions={"python": "3.11"},
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.json"
+
+
+def read(file: Path, content: Any) -> Metrics:
+    file.write_text(json.dumps(content))
+    return read_as(Metrics, file)
+
+
+def test_what_is_written_is_read(file: Path) -> None:
+    assert plain(WHOLE)["guide_fit"] == {"khat": "infinite", "draws": 9.0}
+    assert read(file, plain(WHOLE)) == WHOLE
+    assert plain(Metrics()) == {}
+    assert plain(MethodDetails(runs=3.0)) == {"runs": 3.0}
+
+
+def test_files_of_searches_are_read(file: Path) -> None:
+    found = read(file, metrics_of(matching=matching_of(), more=3, seed=None))
+    assert found.search.parts["train"] == Spent(tokens=15_360.0, flops=1e9, seconds=4.0)
+    assert found.matching.rounds[2].validation_loss == 3.0
+    assert (found.seed, found.commit) == (None, None)
+
+
+DAMAGED: list[tuple[dict[str, Any], str]] = [
+    ({"search": 3}, "Expected an object as 'search' in .*metrics.json, found 3"),
+    ({"search": {"parts": {"a": {"tokens": "x"}}}}, "number as 'search.parts.a.tokens'.*'x'"),
+    ({"seed": True}, "a valid number as 'seed' in .*, found True"),
+    ({"run_epochs": {"a": None}}, "number as 'run_epochs.a'"),
+    ({"matching": {"rounds": [{"step": "x"}]}}, "number as 'matching.rounds.0.step'"),
+    ({"matching": {"draws": {"exact": 1}}}, "boolean as 'matching.draws.exact'"),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), DAMAGED)
+def test_what_is_of_another_kind_is_refused(content: dict[str, Any], told: str, file: Path) -> None:
+    with pytest.raises(DataError, match=told):
+        read(file, content)
+
+
+def test_what_is_no_record_is_refused(file: Path) -> None:
+    with pytest.raises(DataError, match=r"Expected an object in .*metrics.json"):
+        read(file, [3])
+    file.write_text('{"seed": ')
+    with pytest.raises(DataError, match=r"^Invalid JSON: EOF .* in .*metrics.json$"):
+        read_as(Metrics, file)
+    with pytest.raises(FileNotFoundError):
+        read_as(Metrics, file.with_name("none"))

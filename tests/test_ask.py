@@ -1,0 +1,258 @@
+"""What a search has measured answers for other targets as a search of their own would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from quick import PROXY
+from tiny import ALPHABETS, write_domains, write_lines
+
+from bydore_pyro.answer.answer import Answer
+from bydore_pyro.answer.steps import LAW
+from bydore_pyro.ask import AskConfig, Asked, ask
+from bydore_pyro.cli.main import main
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.setup.domains import hashes_of
+from bydore_pyro.setup.goal import GoalConfig
+
+MEAN = GoalConfig()
+
+
+def asked_of(run: Path, out: Path, goal: GoalConfig = MEAN, **config: object) -> Asked:
+    return ask(run, AskConfig(**config), goal, out)
+
+
+def weights_of(answer: Answer) -> torch.Tensor:
+    return torch.tensor(answer.mixture.weights, dtype=torch.double)
+
+
+def searched(store: Path, out: Path, *more: str) -> Path:
+    """A search like `measured_run`, for something else."""
+    given = ["--smoke", "--data", str(store), "--round_sequences", "32", "--trials", "0"]
+    main(["search", *given, "--steps", "40", "--proxy", str(PROXY), "--out", str(out), *more])
+    return out
+
+
+def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: Path) -> None:
+    found = asked_of(measured_run, tmp_path, validation_sequences=32)
+    assert isinstance(found, Asked)
+    assert found.answer.evidence[1].rhat < 1.1
+    assert found.domains.names == found.question.names == ("a", "b", "c")
+    assert found.metrics.measured_anew == ()
+    assert (found.answer.sites["length"] == LAW).all()
+    assert found.answer.outlook is not None
+    assert found.metrics.outlook == found.answer.outlook
+    assert found.metrics.mixture_sha256 == found.answer.mixture.sha256
+    searched = Mixture.from_json(measured_run / "mixture.json")
+    assert found.answer.mixture.weights == pytest.approx(searched.weights, abs=0.01)
+    record = json.loads((measured_run / "metrics.json").read_text())
+    assert found.metrics.learning.validation_loss == record["learning"]["validation_loss"], (
+        "a proxy that has not learned is no better for another question"
+    )
+
+
+def test_it_answers_as_a_search_for_the_same_would(
+    store: Path, measured_run: Path, tmp_path: Path
+) -> None:
+    """Draws of the composition differ in number of target sequences alone."""
+    validation = ["b=0.7", "c=0.3"]
+    given = ("--validation", *validation, "--at_least", "a=0.1", "--objective", "worst")
+    out = searched(store, tmp_path / "own", *given)
+    goal = GoalConfig(at_least=["a=0.1"], objective="worst")
+    asked = {"validation": validation, "validation_sequences": 32}
+    found = asked_of(measured_run, tmp_path, goal, **asked)
+    own = Mixture.from_json(out / "mixture.json")
+    assert found.answer.mixture.weights == pytest.approx(own.weights, abs=0.01)
+    told = json.loads((out / "metrics.json").read_text())["outlook"]
+    assert found.answer.outlook is not None
+    for mixture, rows in found.answer.outlook.expected.items():
+        for text, row in rows.items():
+            assert told["expected"][mixture][text]["loss"] == pytest.approx(row.loss, abs=0.02)
+    assert (out / "losses.json").read_bytes() == (measured_run / "losses.json").read_bytes(), (
+        "what the search has read does not depend on its target"
+    )
+
+
+def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:
+    """Also of those that are left; each lacks what the others teach."""
+    whole = asked_of(measured_run, tmp_path, validation=["all"])
+    assert [*whole.answer.outlook.importance] == ["a", "b", "c"]
+    assert float(weights_of(whole.answer).min()) > 0.1
+    assert whole.metrics.targets == {}, "what they are made of needs no figures"
+    two = asked_of(measured_run, tmp_path, validation=["all"], drop=["c"])
+    assert two.domains.names == ("a", "b")
+    assert two.answer.outlook.importance == {"a": 0.5, "b": 0.5}
+    known, length = two.answer.forecast.known, whole.answer.forecast.length
+    assert known.tokens.shape == (2, 3), "what the runs have read of the third counts"
+    assert two.answer.forecast.length == length
+    matched = two.answer.evidence[0]
+    assert matched.unexplained < 0.2, "nothing of the domain that was dropped is in it"
+
+
+def test_a_question_is_refused_before_anything_is_read(
+    measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Domains are dropped, so that a mixture of all of them is none of these."""
+    monkeypatch.setattr("bydore_pyro.ask._rounds", None)
+    all_three = tmp_path / "all.json"
+    all_three.write_text('{"a": 0.5, "b": 0.2, "c": 0.3}')
+    monkeypatch.chdir(tmp_path)
+    assert AskConfig(mixture="all.json").anywhere().mixture == str(all_three)
+    assert AskConfig(mixture="uniform").anywhere().mixture == "uniform"
+    for given, goal in (
+        ({"mixture": "all.json"}, MEAN),
+        ({"mixture": "uniform", "against": "all.json"}, MEAN),
+        ({}, GoalConfig(baseline="all.json")),
+    ):
+        with pytest.raises(DataError, match="found 'c' in"):
+            asked_of(measured_run, tmp_path / "out", goal, drop=["c"], **given)
+
+
+def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    def asked(tokens: float, epochs: float | None = None) -> tuple[torch.Tensor, Domains]:
+        found = asked_of(measured_run, tmp_path, target_tokens=tokens, max_epochs=epochs)
+        return weights_of(found.answer), found.domains
+
+    (once, domains), (again, _) = asked(1e3), asked(1e7)
+    assert float((once - again).abs().sum()) > 0.05
+    text = sum(domains.sequences().values()) * 32
+    capped, _ = asked(text, 1.1)
+    assert float((capped - asked(text)[0]).abs().sum()) > 0.05
+    most = domains.most_weights(1.1, text)
+    assert all(w <= m for w, m in zip(capped.tolist(), most.values(), strict=True))
+
+
+def test_domains_that_are_added_or_have_changed_are_measured_anew(
+    measured_run: Path, store: Path, tmp_path: Path
+) -> None:
+    """A store of two of the domains under other names, and one whose text has grown."""
+    text = write_domains(tmp_path / "text", {"d": ALPHABETS["upper"], "b": ALPHABETS["digits"]})
+    tokenizer = str(store / "tokenizer")
+    main(["prepare", "--data", str(text), "--tokenizer", tokenizer, "--out", str(tmp_path / "s")])
+    added = {"validation": ["d"], "add": [str(tmp_path / "s")]}
+    found = asked_of(measured_run, tmp_path, **added)
+    assert found.domains.names == ("a", "b", "c", "d")
+    assert found.metrics.measured_anew == ("b", "d")
+    assert float(weights_of(found.answer)[3]) > 0.8, "its own kind was added"
+    assert found.answer.forecast is None, "no run has trained on it"
+    assert found.answer.outlook is None
+    with pytest.raises(DataError, match="for the objective worst, found none"):
+        asked_of(measured_run, tmp_path, GoalConfig(objective="worst"), **added)
+    tried = asked_of(measured_run, tmp_path / "tried", **added, trials=2)
+    assert tried.answer.tried is not None
+    assert tried.answer.tried.lengths == (1.0, 0.5)
+    assert tried.answer.forecast is None, "no run tells the target's losses"
+
+
+def test_domains_can_be_added_to_some_of_a_store(store: Path, tmp_path: Path) -> None:
+    text = write_domains(tmp_path / "text", {"d": ALPHABETS["upper"]})
+    tokenizer = str(store / "tokenizer")
+    main(["prepare", "--data", str(text), "--tokenizer", tokenizer, "--out", str(tmp_path / "s")])
+    run = searched(store, tmp_path / "run", "--validation", "b", "--domains", "b", "c")
+    found = asked_of(run, tmp_path, validation=["d"], add=[str(tmp_path / "s")])
+    assert found.domains.names == ("b", "c", "d")
+    assert found.metrics.measured_anew == ("d",)
+
+
+def test_text_that_is_measured_anew_says_what_the_search_found(
+    measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the text of `b` were another: its sequences are those that the search measured."""
+    before, _ = asked_of(measured_run, tmp_path, validation=["b"]).answer.evidence
+    changed = lambda domains: hashes_of(domains) | {"b": "another"}  # noqa: E731
+    monkeypatch.setattr("bydore_pyro.ask.hashes_of", changed)
+    found = asked_of(measured_run, tmp_path, validation=["b"])
+    assert found.metrics.measured_anew == ("b",)
+    assert found.answer.forecast is None
+    again, _ = found.answer.evidence
+    torch.testing.assert_close(again.gram, before.gram, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(again.weights, before.weights, atol=1e-3, rtol=0)
+
+
+def test_a_target_file_has_the_same_answer_under_another_name(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    """Of more text than is measured: which part of it is, its content decides."""
+    text = write_domains(tmp_path / "text", {"words": "abcdeklmno"}, files=60) / "words"
+    rows = [{"text": path.read_text()} for path in sorted(text.iterdir())]
+    found = {}
+    for name in ("mine", "zebra"):
+        file = write_lines(tmp_path / f"{name}.jsonl", rows)
+        given = {"validation": [str(file)], "validation_sequences": 32}
+        found[name] = asked_of(measured_run, tmp_path, **given)
+    one, other = found.values()
+    assert len(one.domains.validation) == 32
+    assert len(one.domains.corpus.validation["mine"]) > 64 * 32, "a part of it is measured"
+    assert torch.equal(one.domains.validation, other.domains.validation)
+    assert one.answer.mixture.weights == other.answer.mixture.weights
+    assert torch.equal(one.answer.evidence[1].weights, other.answer.evidence[1].weights)
+
+
+@pytest.mark.parametrize("trials", ["0", "2"])
+def test_the_same_question_has_the_same_answer(store: Path, tmp_path: Path, trials: str) -> None:
+    """By the law, and where the search's trials decided, which count for these targets alone."""
+    target = ("a=2", "b=1") if trials == "2" else ("b",)
+    given = ("--validation", *target, "--domains", "b", "c", "--at_most", "b=0.6")
+    run = searched(store, tmp_path / "run", *given, "--trials", trials)
+    own = Mixture.from_json(run / "mixture.json")
+    goal = GoalConfig(at_most=["b=0.6"])
+    found = asked_of(run, tmp_path / "same", goal)
+    assert found.answer.mixture.weights == own.weights
+    assert max(own.weights) <= 0.6 or own.as_dict()["b"] <= 0.6
+    if trials == "0":
+        assert found.answer.tried is None
+        return
+    record = json.loads((run / "metrics.json").read_text())
+    assert len(record["trials"]["tried"]) == 2, "the target is of another kind"
+    assert found.answer.tried is not None
+    assert list(found.answer.tried.losses) == [one["loss"] for one in record["trials"]["tried"]]
+    assert found.metrics.trials.steps == record["trials"]["steps"]
+    assert found.answer.outlook is not None
+    assert found.answer.outlook.decided == "trials"
+    assert not (tmp_path / "same" / "trials").exists(), "nothing is trained again"
+    other = asked_of(run, tmp_path / "other", goal, validation=["a=1", "b=2"])
+    assert other.answer.tried is None, "another question"
+
+
+def test_a_search_for_a_model_in_training_can_be_asked_without_its_length(
+    store: Path, tmp_path: Path
+) -> None:
+    """What was read before counts for a run of some length alone."""
+    read = tmp_path / "read.json"
+    read.write_text('{"a": 0, "b": 1e4, "c": 0}')
+    given = ("--validation", "b", "--consumed", str(read), "--target_tokens", "1e5")
+    run = searched(store, tmp_path / "run", *given, "--repetition_constant", "4")
+    plain = asked_of(run, tmp_path / "plain")
+    assert plain.question.run is None
+    same = asked_of(run, tmp_path / "same", target_tokens=1e5)
+    assert same.question.run is not None
+    assert same.question.run.before.tolist() == [0.0, 0.1, 0.0]
+    assert same.question.run.repetition_constant == 4
+    assert same.answer.mixture.weights == Mixture.from_json(run / "mixture.json").weights
+
+
+def test_a_target_that_no_domain_is_like_can_have_trials(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    """Of the law's mixture and of steps; without them it gets the whole step."""
+    given = {"validation": ["a"], "drop": ["a"]}
+    plain = asked_of(measured_run, tmp_path, **given).answer
+    assert plain.evidence[0].unexplained > 0.4
+    assert plain.tried is None
+    assert plain.forecast is not None
+    assert "length" not in plain.sites or (plain.sites["length"] == 1).all()
+    one = asked_of(measured_run, tmp_path, **given, trials=2).answer
+    assert one.tried is not None
+    assert one.tried.lengths == (LAW, 1.0)
+    assert any("Trial runs" in note for note in one.mixture.notes)
+    assert one.forecast is not None
+    assert len(one.forecast.known.losses) == 4, "they have joined what the search had read"
+    covered = asked_of(measured_run, tmp_path, validation=["b"], trials=2).answer
+    assert covered.tried is None, "a covered target needs none"

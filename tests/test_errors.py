@@ -1,0 +1,145 @@
+"""What a user can mend is one line: what is missing, and what libraries raise for want of room."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from processes import forked
+from pydantic import TypeAdapter, ValidationError
+
+from bydore_pyro.command_line.command_line import one_line_errors
+from bydore_pyro.errors import (
+    DataError,
+    RunFolderError,
+    distinct,
+    expecting,
+    familiar_errors,
+    fault_of,
+    listed,
+    one_line,
+    require,
+)
+from bydore_pyro.files.files import write_tree
+from bydore_pyro.files.folders import appearing_folder
+
+MUCH = 10**15
+
+
+def test_numbers_that_differ_look_different() -> None:
+    assert distinct(1.5, 2.25) == ("1.5", "2.25")
+    assert distinct(1.5, 1.5000004) == ("1.5", "1.5000004")
+    assert distinct(1.0, 0.9999996, kind="f") == ("1.0000000", "0.9999996")
+    assert distinct(4.0, 4.0 * (1 + 2e-16))[0] != distinct(4.0, 4.0 * (1 + 2e-16))[1]
+
+
+def test_a_missing_package_tells_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert require("json.decoder", "report").JSONDecoder
+    for module, package in (("sklearn.linear_model", "scikit-learn"), ("botorch", "botorch")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(DataError, match=rf"package {package}, found none .*pyro\[some\]'$"):
+            require(module, "some")
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda: torch.empty(MUCH), lambda: np.empty(MUCH), lambda: bytearray(MUCH)]
+)
+def test_memory_that_is_not_there(ask: Callable[[], object]) -> None:
+    expected = "Expected enough memory, found too little: "
+    with pytest.raises(OSError, match=expected), familiar_errors():
+        ask()
+
+
+def test_a_librarys_pages_are_one_line() -> None:
+    assert len(one_line("no\n\n  such " + "word " * 100)) == 200
+    assert one_line("no\n\n  such word", None) == "no such word"
+
+
+def test_many_names_are_told_by_the_first() -> None:
+    assert listed("abc", 3) == "a, b, c"
+    assert listed("abcde", 3) == "a, b, c and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (ValueError("a line\n that breaks"), "a line that breaks"),
+        (KeyError("name"), "KeyError: 'name'"),
+        (FileNotFoundError(2, "No such file", "/x"), "[Errno 2] No such file: '/x'"),
+        (FileNotFoundError("bucket/x"), "FileNotFoundError: bucket/x"),
+        (ValueError(), "ValueError: "),
+    ],
+)
+def test_an_error_becomes_what_was_expected(error: Exception, found: str) -> None:
+    with pytest.raises(DataError) as raised, expecting("Expected a table, found x.csv:"):
+        raise error
+    assert str(raised.value) == f"Expected a table, found x.csv: {found}"
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [DataError("ours"), MemoryError(), RuntimeError("out of memory")])
+def test_ours_and_want_of_memory_stay_unless_they_are_named(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, expecting("Expected a table"):
+        raise error
+    assert raised.value is error
+    named = expecting("Expected a table", type(error), as_error=RunFolderError)
+    with pytest.raises(RunFolderError, match=r"^Expected a table "), named:
+        raise error
+    with pytest.raises(TypeError), expecting("Expected a table", type(error)):
+        raise TypeError
+
+
+class SafetensorError(Exception):
+    """Of the name of safetensors' own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "message"),
+    [
+        (SafetensorError("I/O error: No space left on device (os error 28)"), 28, "No space left"),
+        (RuntimeError("unable to close file, errno = 28, error message = 'x'"), 28, "No space"),
+        (RuntimeError("Symlink loop from '/x'"), 40, "Symlink loop"),
+        (SafetensorError("header too small"), None, "Expected a whole file of tensors"),
+        (RuntimeError("PytorchStreamWriter failed writing file"), None, "Expected room for"),
+        (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."), None, "died"),
+        (ImportError("/lib/x.so: failed to map segment from shared object"), None, "memory"),
+    ],
+)
+def test_what_libraries_say(error: Exception, number: int | None, message: str) -> None:
+    with pytest.raises(OSError, match=message) as raised, familiar_errors():
+        raise error
+    assert raised.value.errno == number
+
+
+def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does; safetensors' error is no
+    `OSError`."""
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+        with one_line_errors("test"), appearing_folder(tmp_path / "run" / "step-1") as aside:
+            write_tree(aside, {"a": torch.zeros(100_000)}, {})
+
+    process = forked(full, tmp_path / "told")
+    process.join(60)
+    told = (tmp_path / "told").read_text()
+    assert process.exitcode == 2, told
+    assert told.startswith("test: error: File too large (")
+    assert told.count("\n") == 1
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_the_first_fault_is_one_line_with_its_place() -> None:
+    with pytest.raises(ValidationError) as found:
+        TypeAdapter(list[int]).validate_python([1, "x" * 200, "y"])
+    told = fault_of(found.value, "cases", " in FILE")
+    assert told.startswith("Expected a valid integer, unable to parse string as an integer as 'cas")
+    assert told.endswith(f"as 'cases.1' in FILE, found '{'x' * 59}")
+    with pytest.raises(ValidationError) as found:
+        TypeAdapter(int).validate_python("x")
+    assert fault_of(found.value).endswith("as an integer")
