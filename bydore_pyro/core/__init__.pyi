@@ -29,5 +29,6 @@ from .point import central_weights as central_weights
 from .point import run_mixture as run_mixture
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
+from .quadratic import bent as bent
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

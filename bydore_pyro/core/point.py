@@ -29,8 +29,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.quadratic import least_of
-from bydore_pyro.law import bent
+from bydore_pyro.core.quadratic import bent, least_of
 
 __all__ = ["central_weights", "most_likely_weights", "run_mixture"]
 

@@ -45,3 +45,15 @@ def least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
         return found / found.sum()
 
     return solved
+
+
+def bent(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns a function's values, elementwise, and its first and second derivatives."""
+    with torch.enable_grad():
+        at = at.detach().requires_grad_()
+        value = function(at)
+        (once,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+        twice = torch.zeros_like(at)
+        if once.requires_grad:
+            (twice,) = torch.autograd.grad(once.sum(), at)
+    return value.detach(), once.detach(), twice

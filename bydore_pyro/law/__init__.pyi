@@ -4,7 +4,6 @@ from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .goal import Decision as Decision
 from .goal import Goal as Goal
-from .goal import bent as bent
 from .laplace import Law as Law
 from .laplace import LossPrediction as LossPrediction
 from .laplace import fit_law as fit_law

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from bydore_pyro.core import bent
 from bydore_pyro.law.barrier import GAP, BarrierMinimum, Curvature, barrier_minimum
 from bydore_pyro.law.bounds import Bounds
-from bydore_pyro.law.goal import Decision, Goal, bent
+from bydore_pyro.law.goal import Decision, Goal
 from bydore_pyro.law.law import LawDraws
 from bydore_pyro.law.losses import checked_composition, loss_differences, losses_of
 

@@ -1,6 +1,6 @@
 """Lines on the terminal: tables, progress, and text of others that must not steer it.
 
-Names of domains come from data, and paths from others: control characters in them are escaped. Files
+Names of domains come from data, paths from others: control characters in them are escaped. Files
 keep them as they are.
 """
 

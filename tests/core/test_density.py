@@ -16,9 +16,8 @@ from bydore_pyro.core.density import log_density
 from bydore_pyro.core.distribution import GammaDirichlet
 
 # By mpmath: adaptive Gauss-Legendre quadrature with 20 digits of both integrals.
-REFERENCE = json.loads(
-    (Path(__file__).parents[1] / "inputs" / "density_reference.json").read_text()
-)
+INPUTS = Path(__file__).parents[1] / "inputs"
+REFERENCE = json.loads((INPUTS / "density_reference.json").read_text())
 A = torch.tensor([0.3, 2.0, 0.9], dtype=torch.float64)
 B = torch.tensor([2.0, 0.5, 1.0], dtype=torch.float64)
 
