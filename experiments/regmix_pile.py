@@ -14,6 +14,7 @@ from tqdm import tqdm
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError, require
 from bydore_pyro.files import RunFolder
+from bydore_pyro.mixture import by_name
 from bydore_pyro.proxy import Cost
 from bydore_pyro.tables import (
     LIGHTGBM,
@@ -28,7 +29,6 @@ from bydore_pyro.tables import (
     simulated_optimum,
     spearman_x100,
 )
-from bydore_pyro.trials import by_name
 
 ABOUT = """Regress the loss of measured runs on their mixture by linear regression, LightGBM and a
 Gaussian process, and report for every target the rank correlation with runs that were not fitted.

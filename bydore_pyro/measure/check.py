@@ -12,8 +12,8 @@ from torch import Tensor
 from bydore_pyro.core import Parameters, finite_difference, scatter_of_means
 from bydore_pyro.data import Domains
 from bydore_pyro.files import Number
+from bydore_pyro.mixture import by_name
 from bydore_pyro.proxy import GradientSketch
-from bydore_pyro.trials import by_name
 
 FAR = 3.0  # standard errors, for the largest of K
 

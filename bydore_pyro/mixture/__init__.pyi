@@ -2,6 +2,7 @@ from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
 from .mixture import MOST_SHOWN as MOST_SHOWN
 from .mixture import Mixture as Mixture
 from .mixture import below as below
+from .mixture import by_name as by_name
 from .mixture import jitter as jitter
 from .mixture import total_variation as total_variation
 from .mixture import within_bounds as within_bounds

@@ -6,15 +6,18 @@ import dataclasses
 import json
 import math
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bydore_pyro.errors import DataError, distinct, expecting, listed
 from bydore_pyro.files import content_hash, unique_keys
+
+if TYPE_CHECKING:
+    import torch
 
 FORMAT = "bydore_pyro.mixture/1"
 UNIT = "shares of training tokens"
@@ -411,3 +414,8 @@ def _pair(value: Any, what: str) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2:
         raise ValueError(f"{value!r:.60} instead of two numbers as '{what:.60}'")
     return _number(value[0], what), _number(value[1], what)
+
+
+def by_name(names: Sequence[str], values: np.ndarray | torch.Tensor) -> dict[str, float]:
+    """Returns an array or tensor ``(K,)`` as plain numbers by the domains' names."""
+    return dict(zip(names, values.tolist(), strict=True))

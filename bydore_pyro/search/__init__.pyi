@@ -1,6 +1,6 @@
 from .algorithm1 import search_by_linear_evidence as search_by_linear_evidence
-from .search import search as search
-from .search import search_in as search_in
+from .matching import search as search
+from .matching import search_in as search_in
 from .trials import TrialPlan as TrialPlan
 from .trials import answered as answered
 from .trials import plain_problem as plain_problem

@@ -43,7 +43,7 @@ def search_by_linear_evidence(
     name: str,
     learner: Callable[[int], WeightsLearner] | None = None,
 ) -> Found:
-    """Runs Algorithm 1 as `bydore_pyro.search.search` runs a search.
+    """Runs Algorithm 1 as `bydore_pyro.search.matching` runs a search.
 
     The steps until it breaks off are written. A `learner` in place of the posterior is made for K
     domains.

@@ -28,7 +28,7 @@ from bydore_pyro.core import Matching, Posterior
 from bydore_pyro.data import Domains
 from bydore_pyro.errors import DataError
 from bydore_pyro.measure import Reading
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, by_name
 from bydore_pyro.proxy import Cost
 from bydore_pyro.setup import (
     Options,
@@ -41,7 +41,7 @@ from bydore_pyro.setup import (
     question_of,
 )
 from bydore_pyro.terminal import tell
-from bydore_pyro.trials import Problem, by_name, train_mixtures
+from bydore_pyro.trials import Problem, train_mixtures
 
 DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
 

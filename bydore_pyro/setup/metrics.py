@@ -16,7 +16,7 @@ from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
 from bydore_pyro.files import provenance
 from bydore_pyro.measure import ResidualCheck, TargetMeasurement
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, by_name
 from bydore_pyro.proxy import Cost
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import (
@@ -32,7 +32,6 @@ from bydore_pyro.setup.record import (
     TrialRecord,
 )
 from bydore_pyro.setup.targets import Targets
-from bydore_pyro.trials import by_name
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
 # that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.

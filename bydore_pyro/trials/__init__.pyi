@@ -1,5 +1,4 @@
 from .problem import Problem as Problem
-from .problem import by_name as by_name
 from .proxy_runs import FinishedRun as FinishedRun
 from .proxy_runs import PlannedRun as PlannedRun
 from .proxy_runs import load_model as load_model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +18,6 @@ from bydore_pyro.errors import DataError
 from bydore_pyro.measure import READ
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
-
-
-def by_name(names: Sequence[str], values: np.ndarray | torch.Tensor) -> dict[str, float]:
-    """Returns an array or tensor ``(K,)`` as plain numbers by the domains' names."""
-    return dict(zip(names, values.tolist(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

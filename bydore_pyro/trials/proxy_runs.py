@@ -20,6 +20,7 @@ from bydore_pyro.data import held_out_stream
 from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.files import appearing_folder, read_tree, set_aside, write_tree
 from bydore_pyro.measure import READ
+from bydore_pyro.mixture import by_name
 from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import (
     Cost,
@@ -29,7 +30,7 @@ from bydore_pyro.proxy import (
     kept_when_stopped,
     train_on_mixture,
 )
-from bydore_pyro.trials.problem import Problem, by_name
+from bydore_pyro.trials.problem import Problem
 
 FORMAT = "bydore_pyro.proxy_run/5"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps

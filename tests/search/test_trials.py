@@ -17,7 +17,7 @@ from bydore_pyro.answer.steps import FIRST, LAW
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.measure.readings import read_readings
 from bydore_pyro.proxy.proxy import Cost
-from bydore_pyro.search.search import search, search_in
+from bydore_pyro.search.matching import search, search_in
 from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan, tried_before
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.record import TrialRecord

@@ -20,7 +20,7 @@ from bydore_pyro.measure.measurement import read_measurements, set_parameters
 from bydore_pyro.measure.target import read_target
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import Cost
-from bydore_pyro.search.search import search
+from bydore_pyro.search.matching import search
 from bydore_pyro.setup.domains import belongs_of, load_domains
 from bydore_pyro.setup.metrics import (
     common_metrics,

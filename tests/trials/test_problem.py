@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.trials.problem import Problem, by_name
+from bydore_pyro.mixture import by_name
+from bydore_pyro.trials.problem import Problem
 
 
 def test_steps_within_the_budget(problem: Problem) -> None:

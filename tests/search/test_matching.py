@@ -19,7 +19,7 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.fit import MethodOptions
-from bydore_pyro.search.search import search, search_in
+from bydore_pyro.search.matching import search, search_in
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.run import Found, is_finished
 
