@@ -8,7 +8,6 @@ import torch
 from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
-from torch.distributions.kl import register_kl
 from torch.distributions.utils import broadcast_all
 
 from bydore_pyro.core.density import log_density
@@ -18,8 +17,12 @@ __all__ = ["GammaDirichlet"]
 
 NO_SHAPE = torch.Size()
 
-KL_DRAWS = 16  # of `kl_divergence`
-MODE_STEPS = 1000  # at most
+MODE_STEPS, MODE_STEPS_IN_TRANSFORM = 1000, 200  # at most; and of `torch.func`, exactly
+# A weight below it counts as it, as a share of the smallest normal number: the gradient of its
+# logarithm, times the scale of a plate, must not overflow.
+ROOM_FOR_SCALES = 1e8
+# The lowest log of a weight that is kept for `log_prob`, so that sums of densities stay finite.
+LOWEST_LOG = -1e6
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
 RANGES = {
     "shapes": (1e-100, 1e12),
@@ -33,16 +36,21 @@ NEGLIGIBLE = 40.0
 # Of the moments' nodes in log t. The integrands are analytic for |Im log t| < pi / 2, so the error
 # is about exp(-pi^2 / SPACING): 7e-18.
 SPACING = 0.25
+# Nodes inside of a transform of torch.func, where no value can say how many are needed: enough for
+# `SPACING` where log max(b) + log sum(a / b) is below 80.
+NODES_IN_TRANSFORM = 640
 
 
 class GammaDirichlet(TorchDistribution):
-    """Dirichlet weights whose concentrations are independent Gamma variables::
+    """Dirichlet weights whose concentrations are Gamma variables with shape ``a`` and rate ``b``.
+
+    The argument `concentration` is the Gamma's shape, as in `torch.distributions.Gamma`. It is not
+    the concentration of the Dirichlet, which is a random variable here::
 
         beta_k ~ Gamma(a_k, b_k),    w | beta ~ Dirichlet(beta),    k = 1, ..., K
 
-    with ``a`` the shape (``concentration``) and ``b`` the rate. The support is the simplex,
-    ``event_shape = (K,)`` and ``batch_shape`` that of the parameters broadcast, without their last
-    dimension. The density has no closed form::
+    The support is the simplex, ``event_shape = (K,)`` and ``batch_shape`` that of the parameters
+    broadcast, without their last dimension. The density has no closed form::
 
         q(w) = prod_k 1 / w_k * int e^-t / t prod_k h_k(t w_k) dt
         h_k(u) = E[u ** beta / Gamma(beta)],    beta ~ Gamma(a_k, b_k)
@@ -58,13 +66,19 @@ class GammaDirichlet(TorchDistribution):
 
     Accuracy in float64, for shapes and rates from 0.05 to 1e4 and K up to 1,000: moments within
     1e-9; `log_prob` within 1e-6 where its size is below 1e6 (above, a rounding of 1e-12 of its
-    size), also near faces of the simplex. Parameters in float32 are computed with in float64; the
-    result is then rounded.
+    size), also near faces of the simplex. Rates above 1e9 cost accuracy: at 1e10 the density is off
+    by up to 1e-3 nats. Parameters in float32 are computed with in float64; the result is then
+    rounded.
 
-    Shapes below 1 put much of the mass so near to faces that weights underflow: `rsample` returns
-    the smallest normal number for them, and `log_prob` takes smaller weights for it. Stock
-    objectives of Pyro are then biased (in float32 from shapes of about 2 downwards: prefer
-    float64); the moments, `rsample_log` and `kl_to` are not.
+    Shapes below 1 put much of the mass so near to faces that weights underflow. `rsample` returns
+    1e8 times the smallest normal number for them. The logarithm of what it drew last is kept, so
+    that `log_prob` of this very tensor is exact, in float32 too. The prior of a model sees the
+    weight alone: for shapes below about 2 in float32 stock objectives of Pyro are therefore biased.
+    Prefer float64 there; the moments, `rsample_log` and `estimate_kl` have no bias in either.
+
+    There is no closed form of the entropy and of divergences: `estimate_entropy` and `estimate_kl`
+    are means over draws. `torch.distributions.kl_divergence` raises `NotImplementedError`, so
+    that `TraceMeanField_ELBO` samples this site.
 
     Args:
         concentration: Gamma shapes ``a > 0``, broadcastable to ``batch_shape + (K,)``.
@@ -86,9 +100,10 @@ class GammaDirichlet(TorchDistribution):
     }
     support = constraints.simplex
     has_rsample = True
+    _drawn: tuple[Tensor, Tensor] | None = None  # the last weights of `rsample`, and their logs
 
     def __init__(
-        self, concentration: Tensor, rate: Tensor, *, validate_args: bool | None = None
+        self, concentration: Tensor, rate: Tensor, validate_args: bool | None = None
     ) -> None:
         concentration, rate = broadcast_all(concentration, rate)
         dtype = torch.promote_types(concentration.dtype, rate.dtype)
@@ -146,11 +161,14 @@ class GammaDirichlet(TorchDistribution):
     def rsample(self, sample_shape: torch.Size = NO_SHAPE) -> Tensor:
         """Draws weights ``sample_shape + batch_shape + (K,)`` with gradients to both parameters.
 
-        A weight that underflows is the smallest normal number of the dtype instead.
+        A weight that underflows is 1e8 times the smallest normal number of the dtype instead.
         """
         log_w, _ = self.rsample_log(sample_shape)
         dtype = self.concentration.dtype
-        return log_w.exp().to(dtype).clamp(min=torch.finfo(dtype).tiny)
+        w = log_w.exp().to(dtype).clamp(min=_smallest(dtype))
+        if not _in_transform():
+            self._drawn = w, log_w.clamp(min=LOWEST_LOG)
+        return w
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density with respect to the first ``K - 1`` weights, nats.
@@ -160,8 +178,8 @@ class GammaDirichlet(TorchDistribution):
 
         Args:
             value: Weights in the simplex's interior, broadcastable to
-                ``sample_shape + batch_shape + (K,)``. One below the smallest normal number of the
-                dtype counts as it.
+                ``sample_shape + batch_shape + (K,)``. One below 1e8 times the smallest normal
+                number of the dtype counts as it, unless `rsample` has returned this tensor last.
 
         Raises:
             ValueError: When arguments are validated and the value is not on the simplex, or a
@@ -175,7 +193,9 @@ class GammaDirichlet(TorchDistribution):
                     "component out, or give it a small weight"
                 )
         dtype = torch.promote_types(value.dtype, self.concentration.dtype)
-        log_w = value.double().clamp(min=torch.finfo(dtype).tiny).log()
+        drawn, log_w = self._drawn or (None, value)
+        if drawn is not value:
+            log_w = value.double().clamp(min=_smallest(dtype)).log()
         return log_density(log_w, self.concentration, self.rate).to(dtype)
 
     @property
@@ -193,24 +213,25 @@ class GammaDirichlet(TorchDistribution):
         """
         a, b = self.concentration.detach().double(), self.rate.detach().double()
         w = (a / b) / (a / b).sum(-1, keepdim=True)
-        for _ in range(MODE_STEPS):
-            log_w = w.log().requires_grad_()
-            with torch.enable_grad():
-                value = log_density(log_w, a, b).sum()
-            beta = torch.autograd.grad(value, log_w)[0] + 1
+        slope = torch.func.grad(lambda log_w: log_density(log_w, a, b).sum())
+        in_transform = _in_transform()
+        for _ in range(MODE_STEPS_IN_TRANSFORM if in_transform else MODE_STEPS):
+            beta = slope(w.log()) + 1
             before, w = w, beta / beta.sum(-1, keepdim=True)
-            if torch.allclose(w, before, rtol=0, atol=1e-8):
+            if not in_transform and torch.allclose(w, before, rtol=0, atol=1e-8):
                 break
         return w.to(self.concentration.dtype)
 
-    def entropy(self, num_samples: int = 1000) -> Tensor:
-        """Estimates ``-E[log q(w)]``, nats, ``batch_shape``; minus infinity unless all ``a_k > 1``.
+    def estimate_entropy(self, num_samples: int = 1000) -> Tensor:
+        """Estimates ``-E[log q(w)]``, nats, ``batch_shape``, by the mean over draws.
 
-        There is no closed form. Its standard error is about ``(K / (2 num_samples)) ** 0.5``: 0.05
-        nats by default where K = 4, 0.2 where K = 100. Its gradient is that of `kl_to`.
+        The entropy is minus infinity unless all ``a_k > 1``; the draws' variance is finite where
+        all ``a_k > 2``. There the standard error is about ``(K / (2 num_samples)) ** 0.5``: 0.05
+        nats by default where K = 4, 0.2 where K = 100. Below, no standard error is to be believed.
+        Its gradient is that of `estimate_kl`.
         """
         flat = torch.distributions.Dirichlet(torch.ones_like(self.concentration))
-        return -self.kl_to(flat, num_samples) - math.lgamma(self.event_shape[0])
+        return -self.estimate_kl(flat, num_samples) - math.lgamma(self.event_shape[0])
 
     @property
     def variance(self) -> Tensor:
@@ -235,22 +256,23 @@ class GammaDirichlet(TorchDistribution):
         covariance = second - mean.unsqueeze(-1) * mean.unsqueeze(-2)
         return covariance.to(self.concentration.dtype)
 
-    def kl_to(
+    def estimate_kl(
         self,
-        prior: torch.distributions.Dirichlet | SparseDirichlet,
+        prior: torch.distributions.Dirichlet | SparseDirichlet | GammaDirichlet,
         num_samples: int = 1,
         smallest_beta: float = 0.0,
     ) -> Tensor:
-        """Estimates ``KL(self || prior)``, nats, ``batch_shape``.
+        """Estimates ``KL(self || prior)``, nats, ``batch_shape``, by the mean over draws.
 
         The mean of ``log q(w) - log p(w)`` over pathwise draws, with the exact density; value and
         gradient are unbiased. The gradient goes through the draws alone: what the parameters add to
         it inside of ``log q`` has mean zero, and would only bring noise.
 
-        The divergence is finite only where all ``a_k > 1``: ``log q`` grows as ``-log w_k``, whose
-        mean is that of ``1 / beta_k``. A `smallest_beta` above 0 keeps the estimate finite for
-        every shape, but too low, so that it is no longer a divergence. Each domain of small weight
-        lowers it by about the part of ``E[1 / beta_k]`` from draws with ``beta_k`` below that.
+        Against a Dirichlet the divergence is finite only where all ``a_k > 1``: ``log q`` grows as
+        ``-log w_k``, whose mean is that of ``1 / beta_k``. The variance of the estimate is finite
+        where all ``a_k > 2``. A `smallest_beta` above 0 keeps the estimate finite for every shape,
+        but too low, so that it is no longer a divergence. Each domain of small weight lowers it by
+        about the part of ``E[1 / beta_k]`` from draws with ``beta_k`` below that.
 
         Args:
             prior: Broadcastable to ``batch_shape``.
@@ -271,6 +293,8 @@ class GammaDirichlet(TorchDistribution):
         log_w, _ = self.rsample_log(torch.Size((num_samples,)), smallest_beta)
         if isinstance(prior, SparseDirichlet):
             log_p = prior.log_prob_of_log(log_w)
+        elif isinstance(prior, GammaDirichlet):
+            log_p = log_density(log_w, prior.concentration, prior.rate)
         else:
             alpha = prior.concentration.double().expand(log_w.shape[1:])
             log_p = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
@@ -279,13 +303,9 @@ class GammaDirichlet(TorchDistribution):
         return (log_q - log_p).mean(0).to(self.concentration.dtype)
 
 
-def _kl_estimate(q: GammaDirichlet, p: torch.distributions.Dirichlet | SparseDirichlet) -> Tensor:
-    """Makes `kl_divergence`, and so `TraceMeanField_ELBO`, take `GammaDirichlet.kl_to`."""
-    return q.kl_to(p, KL_DRAWS)
-
-
-for _prior in (torch.distributions.Dirichlet, SparseDirichlet):
-    register_kl(GammaDirichlet, _prior)(_kl_estimate)
+def _smallest(dtype: torch.dtype) -> float:
+    """Returns the smallest weight of a dtype, > 0, no unit."""
+    return torch.finfo(dtype).tiny * ROOM_FOR_SCALES
 
 
 def _in_transform() -> bool:
@@ -313,8 +333,10 @@ def _nodes(concentration: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor,
         high = b.amax(-1, keepdim=True).log()
         high = high + NEGLIGIBLE / a.sum(-1, keepdim=True).clamp(min=1.0)
         high = torch.maximum(high, low + 2 * NEGLIGIBLE)
-        width = (high - low).nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
-        count = math.ceil((float(width.max()) if width.numel() else 1.0) / SPACING) + 1
+        count = NODES_IN_TRANSFORM
+        if not _in_transform():
+            width = (high - low).nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
+            count = math.ceil((float(width.max()) if width.numel() else 1.0) / SPACING) + 1
         step = (high - low) / (count - 1)
         places = torch.arange(count, dtype=a.dtype, device=a.device).unsqueeze(-1)
         log_t = low + step * places

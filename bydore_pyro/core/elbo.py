@@ -58,7 +58,7 @@ class HypergradientELBO(ELBO):
     not know how curved the outer loss is. A `precision` makes the spread the posterior's.
 
     Args:
-        num_samples: Draws for the divergence of a `GammaDirichlet` guide (`GammaDirichlet.kl_to`,
+        num_samples: Draws for the divergence of a `GammaDirichlet` guide (`GammaDirichlet.estimate_kl`,
             with drawn concentrations of at least 1e-3, so that it is finite for every shape).
 
     Raises:
@@ -136,7 +136,7 @@ class HypergradientELBO(ELBO):
         if isinstance(q, GammaDirichlet):
             if not isinstance(p, Dirichlet | SparseDirichlet):
                 raise ValueError(f"Expected a Dirichlet prior, actual {type(p).__name__}")
-            return q.kl_to(p, self.num_samples, SMALLEST_BETA).sum()
+            return q.estimate_kl(p, self.num_samples, SMALLEST_BETA).sum()
         if isinstance(p, SparseDirichlet):
             drawn = q.rsample(torch.Size((self.num_samples,)))
             return (q.log_prob(drawn) - p.log_prob(drawn)).mean(0).sum()

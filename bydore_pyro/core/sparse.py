@@ -40,8 +40,16 @@ class SparseDirichlet(MixtureSameFamily):
         return cls(Categorical(torch.ones_like(alpha[:, 0])), Dirichlet(alpha))
 
     def log_prob_of_log(self, log_weights: Tensor) -> Tensor:
-        """Returns the log density at ``log w (..., K)``, nats, float64, however small ``w`` is."""
-        alpha: Any = self.component_distribution.concentration.double()  # (J, K)
-        norm = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
+        """Returns the log density at ``log w``, nats, float64, however small ``w`` is.
+
+        Args:
+            log_weights: Logs of weights, ``sample_shape + batch_shape + (K,)``.
+
+        Returns:
+            ``sample_shape + batch_shape``.
+        """
+        alpha: Any = self.component_distribution.concentration.double()  # batch_shape + (J, K)
+        norm = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)  # batch_shape + (J,)
         share = self.mixture_distribution.logits.double()
-        return (share + norm + log_weights @ (alpha - 1).T).logsumexp(-1)
+        powers = (log_weights.unsqueeze(-2) @ (alpha - 1).mT).squeeze(-2)  # (..., J)
+        return (share + norm + powers).logsumexp(-1)
