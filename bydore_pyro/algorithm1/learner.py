@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyro
 import torch
+from pyro import poutine
 from pyro.infer import SVI
 from torch import Tensor
 
@@ -75,9 +76,8 @@ class BayesianLearner:
         # with few.
         draws = max(1, min(MOST_DRAWS, DRAWS_TIMES_DOMAINS // num_domains))
         elbo = HypergradientELBO(num_samples=draws)
-        self._svi = SVI(
-            mixture_model, self.guide, _optimizer(config, config.guide_decay(steps)), elbo
-        )
+        optimizer = _optimizer(config, config.guide_decay(steps))
+        self._svi = SVI(_in_units_of_g(mixture_model), _in_units_of_g(self.guide), optimizer, elbo)
         with pyro.get_param_store().scope() as self._param_store:
             pass
 
@@ -128,6 +128,16 @@ class BayesianLearner:
         self.guide.network.load_state_dict(state["network"])
         self._svi.optim.set_state(state["optimizers"])
         self._rng_state = state["random"]
+
+
+def _in_units_of_g(program: Callable[..., Any]) -> Callable[..., Any]:
+    """Scales the log densities of a model or a guide by ``lam``: the loss has the unit of g."""
+
+    def scaled(signals: Tensor, g: Tensor, kl_weight: float) -> Any:
+        with poutine.scale(scale=kl_weight):
+            return program(signals, g, kl_weight)
+
+    return scaled
 
 
 def _optimizer(config: LinearConfig, decay: float) -> pyro.optim.PyroOptim:

@@ -21,7 +21,9 @@ from .matching import round_evidence as round_evidence
 from .matching import scatter_of_means as scatter_of_means
 from .metropolis import GROUPS as GROUPS
 from .metropolis import exact_draws as exact_draws
+from .model import QuadraticFactor as QuadraticFactor
 from .model import mixture_model as mixture_model
+from .model import quadratic_factor as quadratic_factor
 from .network import FeatureNetwork as FeatureNetwork
 from .network import FreeConcentrations as FreeConcentrations
 from .network import PriorNetwork as PriorNetwork

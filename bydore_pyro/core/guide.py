@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pyro
 import torch
 from pyro.distributions import LogNormal
 from pyro.infer.autoguide import AutoGuide
+from pyro.nn import PyroParam
 from pyro.poutine.runtime import get_plates
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.model import SCALE, WEIGHTS
+from bydore_pyro.core.network import forget_stored, made_pyros, stored_by_others
 
 __all__ = ["MixtureGuide"]
 
@@ -24,8 +25,6 @@ INITIAL_DEVIATION = 0.1  # of the log of the scale, before a guide's first step
 QUANTILE_DRAWS = 4000
 # Plates of draws, which share a posterior: Pyro's particles, and Pyro's and our names with "_".
 OF_DRAWS = ("num_particles_vectorized", "_")
-
-_OWNED: Any = WeakIdKeyDictionary()  # parameters that guides have put into Pyro's store
 
 
 class MixtureGuide(AutoGuide):
@@ -44,10 +43,11 @@ class MixtureGuide(AutoGuide):
         guides.append(AutoNormal(poutine.block(model, hide=["shares"])))
         guides.append(guide)
 
-    Its parameters stand in Pyro's store as ``NAME.network$$$PARAMETER``, `NAME` being the site, or
-    the guide's place in a list (``AutoGuideList.1``). As with Pyro's own guides, one that is new
-    goes on from what is stored under its names, and so does every guide after `store.load`.
-    `load_state_dict` puts other values there.
+    The network becomes a `PyroModule` in place. Its parameters stand in Pyro's store as
+    ``NAME.network.PARAMETER``, `NAME` being the site, or the guide's place in a list
+    (``AutoGuideList.1``), once it has been called. As with Pyro's own guides, one that is called
+    takes what is stored under its names; `posterior`, `quantiles` and `median` read the guide's own
+    parameters, and write nothing. `load_state_dict` and `start_at` put other values there.
 
     Args:
         network: Maps what the guide is called with to Gamma shape and rate, each ``(..., K)`` and
@@ -73,15 +73,15 @@ class MixtureGuide(AutoGuide):
             raise ValueError(f"Expected a network that is an nn.Module, actual {network!r}")
         super().__init__(None)
         self._pyro_name = name
-        self._is_stored = False
+        made_pyros(network)
         self.network = network
         self.site = name
         self.has_scale = scale
         if scale:
             like = next(network.parameters(), torch.zeros(()))
-            self.scale_loc = nn.Parameter(like.detach().new_zeros(()))
+            self.scale_loc = PyroParam(like.detach().new_zeros(()))
             start = like.detach().new_tensor(math.log(INITIAL_DEVIATION))
-            self.scale_log_deviation = nn.Parameter(start)
+            self.scale_log_deviation = PyroParam(start)
 
     def posterior(self, signals: Tensor | None = None) -> GammaDirichlet:
         """Returns ``q(w | s)`` for signals ``(..., K)``, or what the network takes.
@@ -92,8 +92,8 @@ class MixtureGuide(AutoGuide):
             ValueError: When the network returns one tensor, or numbers that `GammaDirichlet`
                 refuses, as those of a fit that diverges.
         """
-        self._take_stored()
-        found = self.network(signals)
+        with nullcontext() if self._pyro_context.active else pyro.get_param_store().scope():
+            found = self.network(signals)  # a store of its own: nothing is written when it is read
         if isinstance(found, Tensor):
             raise ValueError("Expected a network that returns shape and rate, actual one tensor")
         dtype = torch.promote_types(found[0].dtype, getattr(signals, "dtype", torch.bool))
@@ -113,7 +113,6 @@ class MixtureGuide(AutoGuide):
         """
         if not self.has_scale:
             raise ValueError("Expected a guide with scale=True, actual scale=False")
-        self._take_stored()
         return LogNormal(self.scale_loc, self.scale_log_deviation.exp())
 
     def forward(self, signals: Tensor | None = None, *_: object, **__: object) -> dict[str, Tensor]:
@@ -121,6 +120,13 @@ class MixtureGuide(AutoGuide):
 
         Further arguments of the model are ignored.
         """
+        for name, stored, own in stored_by_others(self):
+            if stored.shape != own.shape:
+                raise ValueError(
+                    f"Expected the stored parameter {name!r} of shape {tuple(own.shape)}, "
+                    f"actual {tuple(stored.shape)}: another guide's? pyro.clear_param_store() "
+                    "removes it"
+                )
         with ExitStack() as plates:
             for plate in self._plates_of_a_list():
                 index = plates.enter_context(plate)
@@ -166,42 +172,9 @@ class MixtureGuide(AutoGuide):
         frames = master.prototype_trace.nodes[self.site]["cond_indep_stack"]
         return [made[frame.name] for frame in frames]
 
-    def _take_stored(self) -> None:
-        """Copies parameters of its names from Pyro's store, where others stand, and stands there.
-
-        `pyro.param` gives back what it has under a name: SVI would train that. A guide that stood
-        in a store before leaves those of another guide alone, and takes what was loaded.
-        """
-        for name, stored, own in self._stored():
-            if not self._is_stored or stored not in _OWNED:
-                if stored.shape != own.shape:
-                    raise ValueError(
-                        f"Expected the stored parameter {name!r} of shape {tuple(own.shape)}, "
-                        f"actual {tuple(stored.shape)}: another guide's? "
-                        "pyro.clear_param_store() removes it"
-                    )
-                with torch.no_grad():
-                    own.copy_(stored)
-            pyro.get_param_store()[name] = own
-        self._is_stored = True
-        _OWNED.update(dict.fromkeys(self.parameters()))
-
-    def _stored(self) -> list[tuple[str, Tensor, Tensor]]:
-        """Returns other tensors in Pyro's store under this guide's names: name, theirs, own."""
-        own = {f"{self._pyro_name}.{name}": value for name, value in self.named_parameters()}
-        found = []
-        for name, stored in pyro.get_param_store().named_parameters():
-            # Pyro's names of the parameters of a module that is not its own have "$$$" in them.
-            mine = own.get(name.replace("$$$", "."), stored)
-            if mine is not stored:
-                found.append((name, stored, mine))
-        return found
-
     def _load_from_state_dict(self, *args: Any) -> None:
         """torch's step of `load_state_dict`: what is loaded stands, not what is stored."""
-        for name, _, own in self._stored():
-            pyro.get_param_store()[name] = own
-        self._is_stored = True
+        forget_stored(self)
         super()._load_from_state_dict(*args)
 
 

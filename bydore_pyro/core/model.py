@@ -1,4 +1,4 @@
-"""The model: a prior on the simplex and the evidence; and the sites that it shares with a guide.
+"""The model: a prior on the simplex and an evidence that is quadratic in the weights.
 
 The evidence is Gaussian in ``u = s w`` with the precision ``Lambda``, or linear where that is 0. So
 the moments of a posterior give its expectation and the exact gradient, without a sample's noise::
@@ -10,35 +10,134 @@ the moments of a posterior give its expectation and the exact gradient, without 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pyro
 import torch
-from pyro import poutine
-from pyro.distributions import Dirichlet, LogNormal, Unit
-from pyro.poutine.util import site_is_subsample
+from pyro.distributions import Dirichlet, LogNormal
+from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.utils.weak import WeakIdKeyDictionary
 
 from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
 
-__all__ = ["expected_evidence", "mixture_model", "paired_sites", "require_precision"]
+__all__ = [
+    "QuadraticFactor",
+    "expected_evidence",
+    "mixture_model",
+    "quadratic_factor",
+    "require_precision",
+]
 
 WEIGHTS, SCALE = "weights", "scale"  # names of the sample sites that model and guide share
-EVIDENCE = "validation"  # name of the factor, for which the ELBO has the exact expectation
+EVIDENCE = "validation"  # name of the factor in `mixture_model`
 
 ROUNDING = 1e-6  # of a precision, as a share of its largest eigenvalue
 _CHECKED: Any = WeakIdKeyDictionary()  # precisions that were looked at: their versions
 
 Program = Callable[..., Any]  # a model or a guide
-Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
+
+
+class QuadraticFactor(TorchDistribution):
+    """A factor of a model: ``h . u - 1/2 u' Lambda u`` with ``u = s w``.
+
+    `quadratic_factor` puts it into a model.
+
+    Its log density is that of any `pyro.factor`. `HypergradientELBO` finds the sites whose values
+    `weights` and `scale` are, and takes the exact expectation under the guide instead.
+
+    Args:
+        weights: ``w (..., K)``, the value of a sample site as it is.
+        linear: ``h``, ``(K,)`` or ``batch_shape + (K,)``, nats: positive where a weight helps.
+        precision: ``Lambda``, ``(K, K)``, symmetric and positive semi-definite, nats; 0 when None.
+        scale: ``s``, ``batch_shape``, the value of a sample site; 1 when None.
+
+    Raises:
+        ValueError: When `linear` is not finite or of another number of weights; when `precision` is
+            none (`require_precision`).
+    """
+
+    arg_constraints = {}  # noqa: RUF012
+    support = constraints.real_vector
+
+    def __init__(
+        self,
+        weights: Tensor,
+        linear: Tensor,
+        precision: Tensor | None = None,
+        scale: Tensor | None = None,
+    ) -> None:
+        if not isinstance(linear, Tensor) or weights.shape[-1:] != linear.shape[-1:]:
+            expected, actual = tuple(weights.shape[-1:]), tuple(getattr(linear, "shape", ()))
+            raise ValueError(f"Expected linear {expected}, actual {actual or linear!r}")
+        if not (torch.jit.is_tracing() or bool(linear.isfinite().all())):
+            raise ValueError(f"Expected a finite linear, actual {linear.tolist()}")
+        if precision is not None:
+            require_precision(precision, linear)
+        self.weights, self.scale = weights, scale
+        self.linear, self.precision = linear, precision
+        self.log_factor = self._log_factor()
+        super().__init__(self.log_factor.shape, torch.Size((0,)), validate_args=False)
+
+    def _log_factor(self) -> Tensor:
+        u = self.weights if self.scale is None else self.scale.unsqueeze(-1) * self.weights
+        evidence = (self.linear * u).sum(-1)
+        if self.precision is not None:
+            evidence = evidence - ((u @ self.precision) * u).sum(-1) / 2
+        return evidence
+
+    def expand(
+        self, batch_shape: torch.Size, _instance: QuadraticFactor | None = None
+    ) -> QuadraticFactor:
+        """Returns the factor broadcast to `batch_shape`."""
+        new = self._get_checked_instance(QuadraticFactor, _instance)
+        new.weights, new.scale = self.weights, self.scale
+        new.linear, new.precision = self.linear, self.precision
+        new.log_factor = self.log_factor.expand(torch.Size(batch_shape))
+        super(QuadraticFactor, new).__init__(
+            torch.Size(batch_shape), self.event_shape, validate_args=False
+        )
+        return new
+
+    def sample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008
+        """Returns the empty tensor that a factor is observed as."""
+        return self.log_factor.new_empty(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Returns the factor, ``batch_shape``, nats, the higher the better."""
+        shape = torch.broadcast_shapes(value.shape[:-1], self.batch_shape)
+        return self.log_factor.expand(shape)
+
+
+def quadratic_factor(
+    name: str,
+    weights: Tensor,
+    linear: Tensor,
+    precision: Tensor | None = None,
+    scale: Tensor | None = None,
+) -> None:
+    """Adds the evidence ``h . u - 1/2 u' Lambda u``, ``u = s w``, to a Pyro model.
+
+    As `pyro.factor`, with the expectation in closed form for `HypergradientELBO`. Plates, masks and
+    scales around it act as on every site.
+
+    Args:
+        name: Of the factor.
+        weights: As for `QuadraticFactor`, and the other arguments too.
+
+    Raises:
+        ValueError: See `QuadraticFactor`.
+    """
+    factor = QuadraticFactor(weights, linear, precision, scale)
+    pyro.sample(name, factor, obs=factor.sample())
 
 
 def mixture_model(
-    signals: Tensor,
-    linear: Tensor,
+    signals: Tensor | None = None,
+    linear: Tensor | None = None,
     kl_weight: float = 1.0,
     precision: Tensor | None = None,
     concentrations: tuple[float, ...] = CONCENTRATIONS,
@@ -75,25 +174,31 @@ def mixture_model(
 
     Raises:
         ValueError: When `linear` has fewer than two domains, or not the guide's number; when
-            `precision` is not ``(K, K)``, symmetric and positive semi-definite.
+            `kl_weight` is not positive; when `precision` is not ``(K, K)``, symmetric and positive
+            semi-definite.
     """
-    if linear.shape[-1:] < (2,):
-        raise ValueError(f"Expected linear (K,) with K >= 2, actual {tuple(linear.shape)}")
+    if not isinstance(linear, Tensor) or linear.shape[-1:] < (2,):
+        shown = tuple(linear.shape) if isinstance(linear, Tensor) else repr(linear)
+        raise ValueError(
+            "Expected svi.step(signals, linear, ...) with the log-evidence of the weights, a "
+            "tensor linear (K,) with K >= 2, > 0 where a weight lowers the outer loss, "
+            f"actual {shown}"
+        )
+    if shape := tuple(getattr(kl_weight, "shape", ())):
+        raise ValueError(
+            f"Expected a number kl_weight, before any precision, actual a tensor {shape}"
+        )
+    if not 0 < kl_weight < math.inf:
+        raise ValueError(f"Expected kl_weight > 0, finite, actual {kl_weight}")
     prior = Dirichlet(torch.ones_like(linear))
     if precision is not None:
         prior = SparseDirichlet.like(linear, concentrations)
-    weights = pyro.sample(WEIGHTS, prior)
-    if weights.shape[-1:] != linear.shape[-1:]:  # the guide's
-        expected = tuple(weights.shape[-1:])
-        raise ValueError(f"Expected linear {expected}, actual {tuple(linear.shape)}")
-    if precision is None:
-        pyro.factor(EVIDENCE, (linear * weights).sum(-1) / kl_weight)
-        return weights
-    require_precision(precision, linear)
-    scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
-    u = scale.unsqueeze(-1) * weights  # (..., K)
-    evidence = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
-    pyro.factor(EVIDENCE, evidence / kl_weight)
+    weights, scale = pyro.sample(WEIGHTS, prior), None
+    if precision is not None:
+        require_precision(precision, linear)
+        precision = precision / kl_weight if kl_weight != 1 else precision
+        scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
+    quadratic_factor(EVIDENCE, weights, linear / kl_weight, precision, scale)
     return weights
 
 
@@ -145,9 +250,10 @@ def expected_evidence(
         scale: Distribution of ``s``, independent of ``w``, with a mean and a variance; 1 when None.
 
     Raises:
-        ValueError: When there is a precision, but no covariance in closed form.
+        ValueError: When the distribution has no mean; when there is a precision, but no covariance
+            in closed form.
     """
-    mean = weights.mean
+    mean = _moment(weights, "mean")
     evidence = (linear * mean).sum(-1)
     if scale is not None:
         evidence = scale.mean * evidence
@@ -167,66 +273,15 @@ def _covariance(q: Distribution) -> Tensor:
         outer = mean.unsqueeze(-1) * mean.unsqueeze(-2)
         total = q.concentration.sum(-1)[..., None, None]
         return (torch.diag_embed(mean) - outer) / (total + 1)
-    if not hasattr(q, "covariance_matrix"):
-        raise ValueError(f"Expected a guide with covariance_matrix, actual {type(q).__name__}")
-    return q.covariance_matrix
+    return _moment(q, "covariance_matrix")
 
 
-def paired_sites(
-    model: Program, guide: Program, *args: Any, **kwargs: Any
-) -> tuple[Pair, Pair | None]:
-    """Runs the guide, then the model on its sample; returns the weights' pair and the scale's.
-
-    Args:
-        model: Has the sites of the guide, under the same names.
-        guide: Has one site on the simplex, the weights, or names it by its `site`. Its site
-            "scale", where it has one, is the scale.
-        args: What both are called with, as `kwargs`.
-
-    Returns:
-        The guide's distribution of the weights and the model's; the same of the scale, None where
-        neither has one.
-
-    Raises:
-        ValueError: When there is not one simplex, or the model lacks a site of both or has others,
-            which the ELBO would pass over: latent ones, data, factors.
-    """
-    guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
-    replayed = poutine.replay(model, trace=guide_trace)
-    model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
-
-    def pair(site: str) -> Pair:
-        return guide_trace.nodes[site]["fn"], model_trace.nodes[site]["fn"]
-
-    expected = [_simplex_site(guide, guide_trace), *([SCALE] if SCALE in guide_trace.nodes else [])]
-    latent = _latent_sites(model_trace)
-    if sorted(latent) != sorted(expected):
-        scale = " (MixtureGuide's scale=True goes with a precision)"
-        advice = scale if SCALE in {*latent} ^ {*expected} else ""
+def _moment(q: Distribution, name: str) -> Tensor:
+    try:
+        found: Tensor = getattr(q, name)
+    except (AttributeError, NotImplementedError):
         raise ValueError(
-            f"Expected a model with the latent sites {expected}, actual {latent}{advice}"
-        )
-    for name in model_trace.observation_nodes:
-        if name != EVIDENCE or not isinstance(model_trace.nodes[name]["fn"], Unit):
-            raise ValueError(
-                f"Expected a model whose evidence is the pyro.factor {EVIDENCE!r}, "
-                f"actual site {name!r}; pyro.infer.Trace_ELBO takes such models"
-            )
-    return pair(expected[0]), pair(SCALE) if SCALE in expected else None
-
-
-def _latent_sites(trace: poutine.Trace) -> list[str]:
-    """Returns the names of the sample sites that are neither observed nor a plate."""
-    return [n for n in trace.stochastic_nodes if not site_is_subsample(trace.nodes[n])]
-
-
-def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
-    """Returns the name of the guide's site of the weights: its own `site`, or its one simplex."""
-    named = getattr(guide, "site", None)
-    if isinstance(named, str) and named in trace.nodes:
-        return named
-    simplex = type(constraints.simplex)
-    sites = [n for n in _latent_sites(trace) if isinstance(trace.nodes[n]["fn"].support, simplex)]
-    if len(sites) != 1:
-        raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
-    return sites[0]
+            f"Expected a guide whose distribution of the weights has a {name} in closed form, "
+            f"actual {type(q).__name__}; pyro.infer.TraceMeanField_ELBO takes any, and samples"
+        ) from None
+    return found

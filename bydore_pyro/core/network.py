@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pyro
 import torch
+from pyro.nn import PyroParam
+from pyro.nn.module import to_pyro_module_
 from torch import Tensor, nn
 
 __all__ = ["FeatureNetwork", "FreeConcentrations", "PriorNetwork"]
@@ -202,8 +204,37 @@ class FreeConcentrations(nn.Module):
                 raise ValueError(f"Expected {name} {expected}, actual {tuple(value.shape)}")
             if not bool(((value > 0) & value.isfinite()).all()):
                 raise ValueError(f"Expected finite {name} > 0, actual {value.tolist()}")
+        forget_stored(self)
         self.log_mean.copy_(a.log() - b.log())
         self.log_rate.copy_(b.log())
+
+
+def made_pyros(network: nn.Module) -> None:
+    """Turns a network into a `PyroModule` in place, whose parameters follow Pyro's store.
+
+    Of a plain parameter a `PyroModule` would train the stored tensor and compute with its own.
+    """
+    to_pyro_module_(network)
+    for module in network.modules():
+        for name, value in list(module.named_parameters(recurse=False)):
+            if not name.endswith("_unconstrained"):
+                delattr(module, name)
+                setattr(module, name, PyroParam(value.detach()))
+
+
+def forget_stored(module: nn.Module) -> None:
+    """Removes from Pyro's store what another module has put there under this one's names: it would
+    be taken at the next call."""
+    for name, _, _ in stored_by_others(module):
+        del pyro.get_param_store()[name]
+
+
+def stored_by_others(module: nn.Module) -> list[tuple[str, Tensor, Tensor]]:
+    """Returns tensors in Pyro's store under a `PyroModule`'s names: name, the other's, its own."""
+    prefix, store = getattr(module, "_pyro_name", ""), pyro.get_param_store()._params
+    own = {f"{prefix}.{n}".removesuffix("_unconstrained"): p for n, p in module.named_parameters()}
+    same = {name for name, parameter in own.items() if store.get(name) is parameter}
+    return [(n, store[n], p) for n, p in own.items() if prefix and n in store and n not in same]
 
 
 def _transformer() -> nn.TransformerEncoder:

@@ -9,19 +9,17 @@ import pytest
 import torch
 from gaussian_evidence import gaussian_evidence
 from pyro import poutine
-from pyro.distributions import Dirichlet, LogNormal, Multinomial, Normal
+from pyro.distributions import Dirichlet, LogNormal
 from pyro.infer import MCMC, NUTS
-from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import (
+    QuadraticFactor,
     expected_evidence,
     mixture_model,
-    paired_sites,
+    quadratic_factor,
     require_precision,
 )
-from bydore_pyro.core.network import FreeConcentrations
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 LEVEL, FIRST_ORDER = torch.full((4,), 2.0), torch.tensor([0.03, -0.01, 0.0, 0.02])
@@ -91,71 +89,53 @@ def test_expected_evidence_equals_its_mean_over_samples() -> None:
         assert with_curvature < 0
     with pytest.raises(ValueError, match="covariance_matrix"):
         expected_evidence(torch.distributions.Exponential(a), H, PRECISION)
+    with pytest.raises(ValueError, match="a mean in closed form, actual LogisticNormal"):
+        expected_evidence(torch.distributions.LogisticNormal(a[:3], a[:3]), H)
 
 
-def shares_model(signals: Tensor, linear: Tensor) -> None:
-    pyro.sample("shares", Dirichlet(torch.ones_like(linear)))
+def test_a_factor_is_what_pyros_factor_is() -> None:
+    """Its density, in a plate, under a mask and a scale, with a batch and expanded."""
+    w = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], dtype=torch.float64)
+    s = torch.tensor([0.7, 1.2], dtype=torch.float64)
+    u = s[:, None] * w
+    expected = u @ H - ((u @ PRECISION) * u).sum(-1) / 2
+
+    mask = torch.tensor([True, False])
+
+    def ours() -> None:
+        with pyro.plate("rows", 2), poutine.scale(scale=3.0), poutine.mask(mask=mask):
+            quadratic_factor("evidence", w, H, PRECISION, s)
+
+    def stock() -> None:
+        with pyro.plate("rows", 2), poutine.scale(scale=3.0), poutine.mask(mask=mask):
+            pyro.factor("evidence", expected)
+
+    found, known = (poutine.trace(model).get_trace() for model in (ours, stock))
+    assert float(found.log_prob_sum()) == pytest.approx(float(known.log_prob_sum()))
+    assert float(found.log_prob_sum()) == pytest.approx(3 * float(expected[0]))
+    factor = QuadraticFactor(w, H, PRECISION, s)
+    assert (factor.batch_shape, factor.event_shape) == ((2,), (0,))
+    wide = factor.expand(torch.Size((5, 2)))
+    assert wide.batch_shape == (5, 2)
+    torch.testing.assert_close(wide.log_prob(wide.sample()), expected.expand(5, 2))
 
 
-def test_the_weights_are_found_whatever_their_name() -> None:
-    def plain_guide(*_: object) -> None:
-        pyro.sample("shares", Dirichlet(BETA))
-
-    def guide_with_another_site(*_: object) -> None:
-        with pyro.plate("data", 3):
-            pyro.sample("x", Normal(0.0, 1.0))
-        plain_guide()
-
-    for guide in (plain_guide, guide_with_another_site):
-        (q, p), scale = paired_sites(shares_model, guide, LEVEL, FIRST_ORDER)
-        assert torch.equal(q.concentration, BETA)
-        assert torch.equal(p.concentration, torch.ones(4))
-        assert scale is None
-    named = MixtureGuide(FreeConcentrations(4), name="shares")
-    (q, _), _ = paired_sites(shares_model, named, LEVEL, FIRST_ORDER)
-    assert torch.equal(q.mean, named.posterior(LEVEL).mean)
-
-
-def test_a_guide_that_does_not_match_is_refused() -> None:
-    def no_simplex(*_: object) -> None:
-        pyro.sample("x", Normal(0.0, 1.0))
-
-    def two_simplexes(*_: object) -> None:
-        pyro.sample("one", Dirichlet(BETA))
-        pyro.sample("two", Dirichlet(BETA))
-
-    network = FreeConcentrations(4)
-    for guide, actual in ((no_simplex, r"\[\]"), (two_simplexes, r"\['one', 'two'\]")):
-        with pytest.raises(ValueError, match=f"one sample site on the simplex, actual {actual}"):
-            paired_sites(guide, guide, LEVEL, FIRST_ORDER)
-    weights, both, mix = r"\['weights'\]", r"\['weights', 'scale'\]", r"\['mix'\]"
-    for guide, given, expected, actual in (
-        (MixtureGuide(network), SECOND_ORDER, weights, both),
-        (MixtureGuide(network, scale=True), SECOND_ORDER[:3], both, weights),
-        (MixtureGuide(network, name="mix"), SECOND_ORDER[:3], mix, weights),
-    ):
-        with pytest.raises(ValueError, match=f"latent sites {expected}, actual {actual}"):
-            paired_sites(mixture_model, guide, *given)
-
-
-def test_a_model_of_more_than_priors_is_refused() -> None:
-    def counts_model(signals: Tensor, linear: Tensor) -> None:
-        shares = pyro.sample("shares", Dirichlet(torch.ones_like(linear)))
-        pyro.sample("counts", Multinomial(20, shares), obs=torch.tensor([20.0, 0, 0, 0]))
-
-    def factor_model(signals: Tensor, linear: Tensor) -> None:
-        shares_model(signals, linear)
-        pyro.factor("mine", linear.sum())
-
-    def latent_model(signals: Tensor, linear: Tensor) -> None:
-        shares_model(signals, linear)
-        pyro.sample("x", Normal(0.0, 1.0))
-
-    guide = MixtureGuide(FreeConcentrations(4), name="shares")
-    for model, message in (
-        (counts_model, r"pyro\.factor 'validation', actual site 'counts'"),
-        (factor_model, r"pyro\.factor 'validation', actual site 'mine'"),
-        (latent_model, r"latent sites \['shares'\], actual \['shares', 'x'\]"),
+def test_what_is_no_evidence_is_refused() -> None:
+    w = torch.full((4,), 0.25)
+    for linear, message in (
+        (FIRST_ORDER[:3], r"linear \(4,\), actual \(3,\)"),
+        (FIRST_ORDER * math.nan, "finite linear"),
+        (None, "actual None"),
     ):
         with pytest.raises(ValueError, match=message):
-            paired_sites(model, guide, LEVEL, FIRST_ORDER)
+            QuadraticFactor(w, linear)
+    for arguments, message in (
+        ((), r"svi.step\(signals, linear, ...\).*actual None"),
+        ((None, FIRST_ORDER[:1]), "K >= 2"),
+        ((None, FIRST_ORDER, -1.0), "kl_weight > 0"),
+        ((None, FIRST_ORDER, torch.eye(4)), r"number kl_weight, before .* tensor \(4, 4\)"),
+        ((None, FIRST_ORDER, 1.0, torch.diag(-FIRST_ORDER)), "positive semi-definite"),
+        ((None, FIRST_ORDER, 1.0, torch.eye(4) / 0), "finite precision"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mixture_model(*arguments)
