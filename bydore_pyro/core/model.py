@@ -60,7 +60,7 @@ class QuadraticFactor(TorchDistribution):
             none (`require_precision`).
     """
 
-    arg_constraints = {}  # noqa: RUF012
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012
     support = constraints.real_vector
 
     def __init__(
