@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tiny import folder_content
 
-from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.setup.options import Options
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
@@ -70,7 +70,7 @@ def test_of_two_that_go_on_the_second_is_refused(
 ) -> None:
     out = tmp_path / "run"
     given = [str(argument) for argument in searched(data, tmp_path)[1:]]
-    options = parse_options(given, "", "", SearchOptions, smoke=SMOKE)
+    options = parse_options(given, "", "", Options, smoke=SMOKE)
     out.mkdir()
     (out / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
     before = folder_content(out)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bydore_pyro.ask import AskConfig
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
-from bydore_pyro.setup import GoalConfig
+from bydore_pyro.setup import QuestionConfig
 
 # What `--help` lists.
 COMMON = (
@@ -28,8 +28,8 @@ class AnswerConfig(Checked):
 class AskOptions:
     """All options of `bydore ask`."""
 
+    question: QuestionConfig
     ask: AskConfig
-    goal: GoalConfig
     answer: AnswerConfig
 
 
@@ -56,13 +56,15 @@ def _ask(run: Path, options: AskOptions) -> None:
     from bydore_pyro.setup import write_text_index
     from bydore_pyro.terminal import tell, told_if_stopped
 
-    options.goal.warn_of_idle()
+    options.question.warn_of_idle()
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
     kept = f"Finished trial runs are kept. Go on with the same command and --out {folder.path}"
     with told_if_stopped(kept) if options.ask.trials else nullcontext():
-        asked = ask(run, options.ask, options.goal, folder.path)
-    question = dataclasses.asdict(options.ask.anywhere())
-    given = {"ask": question, "answer": {"of": str(run.absolute())}}
+        asked = ask(run, options.question, folder.path, options.ask)
+    given = {
+        "ask": dataclasses.asdict(options.ask.anywhere()),
+        "answer": {"of": str(run.absolute())},
+    }
     write_text_index(folder, asked.domains.corpus)
     if asked.mixture is not None:
         folder.write_text(GIVEN, asked.mixture.to_json() + "\n")

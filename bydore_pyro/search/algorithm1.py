@@ -17,16 +17,14 @@ from bydore_pyro.algorithm1 import (
 from bydore_pyro.data import Domains
 from bydore_pyro.files import RunFolder
 from bydore_pyro.mixture import jitter
-from bydore_pyro.proxy import Proxy
 from bydore_pyro.setup import (
     Drive,
     Found,
     Options,
     broken_off,
     common_metrics,
-    language_model,
     learning_of,
-    processes,
+    proxy_of,
     question_of,
     tell_cautions,
     write_inputs,
@@ -52,10 +50,9 @@ def search_by_linear_evidence(
         ValueError: When `guide_warmup` leaves no step; and see `search`.
     """
     seed, config = options.run.seed, options.search
-    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
     state = LinearSearch.begin(
         domains,
-        Proxy(model, options.proxy, parallel=processes(options)),
+        proxy_of(options, domains),  # nothing is written without
         options.linear,
         steps=config.steps,
         batch_sequences=config.batch_sequences,

@@ -11,7 +11,7 @@ import torch
 from quick import PROXY
 from tiny import documents_in, row, write_lines
 
-from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.setup.options import Options
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
 from bydore_pyro.errors import DataError
@@ -33,9 +33,9 @@ from bydore_pyro.setup.domains import (
 from bydore_pyro.setup.options import SMOKE
 
 
-def options(store: Path, *more: str) -> SearchOptions:
+def options(store: Path, *more: str) -> Options:
     given = ["--smoke", "--data", str(store), "--validation", "a", *more]
-    return parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
+    return parse_options(given, "test", "", Options, smoke=SMOKE)
 
 
 def test_options_become_domains_and_their_caps(

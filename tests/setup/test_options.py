@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.command_line.options import resumed_options
 from bydore_pyro.errors import DataError
@@ -100,9 +99,9 @@ def test_places_are_found_from_any_working_directory(
         RunConfig(validation=["notes.md"]).validation_files()
 
 
-def begun(folder: Path, name: str, **more: object) -> SearchOptions:
+def begun(folder: Path, name: str, **more: object) -> Options:
     """Writes the config.json of a run that has begun."""
-    options = parse_options(["--seed", "7", "--out", str(folder)], name, "", SearchOptions)
+    options = parse_options(["--seed", "7", "--out", str(folder)], name, "", Options)
     folder.mkdir()
     content = {"name": name, **options.as_dict(), **more}
     (folder / "config.json").write_text(json.dumps(content))
@@ -111,11 +110,11 @@ def begun(folder: Path, name: str, **more: object) -> SearchOptions:
 
 def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None:
     given = ["--smoke", "--validation", "a", "--out", str(tmp_path / "new")]
-    options, resume = options_or_resumed(given, "bydore search", "", SearchOptions)
+    options, resume = options_or_resumed(given, "bydore search", "", Options)
     assert (options.search.steps, resume) == (SMOKE["steps"], None)
-    fewer, _ = options_or_resumed(given, "x", "", SearchOptions, {"steps": 9, "guide_warmup": 1})
+    fewer, _ = options_or_resumed(given, "x", "", Options, {"steps": 9, "guide_warmup": 1})
     assert fewer.search.steps == 9
     before = begun(tmp_path / "run", "search")
     named = ["--resume", str(tmp_path / "run")]
-    again, resume = options_or_resumed(named, "search", "", SearchOptions)
+    again, resume = options_or_resumed(named, "search", "", Options)
     assert (again, resume) == (before, tmp_path / "run")

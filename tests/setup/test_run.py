@@ -24,7 +24,7 @@ from quick import quickly
 from tiny import folder_content
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.setup.options import Options
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
 from bydore_pyro.data.tokenizer import tokenizer_sha256
@@ -370,7 +370,7 @@ def test_seeds_agree_and_go_on(
 
 def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
     given = arguments(store, tmp_path / "unused")[1:]
-    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
+    options = parse_options(given, "test", "", Options, smoke=SMOKE)
     corpus = load_domains(options).corpus
     options = dataclasses.replace(
         options, run=dataclasses.replace(options.run, out=str(tmp_path / "run"))

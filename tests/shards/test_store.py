@@ -22,7 +22,7 @@ from tiny import assert_same_text, documents_of, lines_told, row, unparted, writ
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.setup.options import Options
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import SIDES, TokenStore, open_store
@@ -585,7 +585,7 @@ def test_the_examples_of_the_page_run(
                 WRITERS[kind](path.parent if kind == "datasets" else path, next(texts))
     assert all(Path(place).is_file() for place in files.split())
     given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
-    domains = load_domains(parse_options(given, "", "", SearchOptions, smoke=SMOKE))
+    domains = load_domains(parse_options(given, "", "", Options, smoke=SMOKE))
     assert domains.names == ("law", "web")
 
 
