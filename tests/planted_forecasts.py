@@ -81,6 +81,11 @@ def question(**given: Any) -> Question:
     return Question(names=NAMES, tokenizer="t", data_sha256="d", **{**usual, **given})
 
 
+def bound(other: float, **named: float) -> Tensor:
+    """Bounds of the five weights, by name; the others' are the same."""
+    return torch.tensor([named.get(name, other) for name in NAMES], dtype=torch.double)
+
+
 def as_long_as(tokens: float) -> RunLength:
     """A run in which no text is read again."""
     none = torch.zeros(5).double()

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from tiny import folder_content
 
-from bydore_pyro.setup.options import Options
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
 from bydore_pyro.files.folders import FolderLock
-from bydore_pyro.setup.options import SMOKE
+from bydore_pyro.setup.options import SMOKE, Options
 
 Refused = Callable[..., str]
 
@@ -41,14 +40,13 @@ def searched(data: Path, folder: Path, *more: object) -> tuple[object, ...]:
     return (*given, "--checkpoint_every", "1", "--out", folder / "run")
 
 
-@pytest.mark.parametrize("command", ["search", "seeds", "fit", "train", "prepare", "evaluate"])
+@pytest.mark.parametrize("command", ["search", "fit", "train", "prepare", "evaluate"])
 def test_a_second_writer_is_refused(
     data: Path, tmp_path: Path, refused: Refused, command: str
 ) -> None:
     out = tmp_path / "run"
     given: dict[str, tuple[object, ...]] = {
         "search": searched(data, tmp_path),
-        "seeds": searched(data, tmp_path, "--seeds", "2"),
         "fit": ("fit", "--method", "uniform", *searched(data, tmp_path)[1:]),
         "train": trained(data, tmp_path),
         "prepare": ("prepare", "--data", data.parent / "text", "--out", out),

@@ -24,7 +24,6 @@ from quick import quickly
 from tiny import folder_content
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.setup.options import Options
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
 from bydore_pyro.data.tokenizer import tokenizer_sha256
@@ -36,7 +35,7 @@ from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.setup.domains import load_domains
-from bydore_pyro.setup.options import SMOKE
+from bydore_pyro.setup.options import SMOKE, Options
 from bydore_pyro.setup.run import (
     Drive,
     begin_run,
@@ -347,25 +346,6 @@ def test_a_run_goes_on_with_its_own_data(
     (out / "manifest.json").write_text("{")
     told = f"Expected the run's manifest and options, found {out / 'manifest.json'}: "
     assert told in refused("search", "--resume", out)
-
-
-@pytest.mark.slow
-def test_seeds_agree_and_go_on(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    main(arguments(store, out, "--seeds", "2", "--seed", "5"))
-    shown = capsys.readouterr().out
-    assert "sd over seeds" in shown
-    folders = sorted(p.name for p in out.iterdir() if p.is_dir())
-    assert folders == ["seed-5", "seed-6"]
-    (out / "seed-6" / "metrics.json").unlink()  # as if killed at its end
-    start = time.time()
-    main(["search", "--resume", str(out)])
-    assert capsys.readouterr().out == shown
-    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the other"
-    main(["report", str(out / "seed-5")])
-    assert "In " in capsys.readouterr().out
 
 
 def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
