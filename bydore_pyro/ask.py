@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, get_type_hints
 
-import torch
 from torch import Tensor
 
 from bydore_pyro.answer import Answer, Outlook, Question, TriedSteps, outlook_of
 from bydore_pyro.command_line import Checked, option, options_of
-from bydore_pyro.data import Domains, gathered, selected
+from bydore_pyro.data import Domains, selected
 from bydore_pyro.errors import DataError, RunFolderError, expecting
 from bydore_pyro.files import read_as
 from bydore_pyro.measure import (
@@ -54,6 +53,7 @@ from bydore_pyro.setup import (
     search_domains,
     targets_of,
     tell_cautions,
+    weights_in,
     weights_of,
 )
 
@@ -274,8 +274,7 @@ def _judged(
     if config.against is not None:
         other = {config.against: given[-1]}
     else:
-        weights = gathered(answer.mixture.as_dict(), domains.pools)
-        other = {"the answer": torch.tensor([weights[name] for name in domains.names]).double()}
+        other = {"the answer": weights_in(answer.mixture, domains)}
     return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
 
 

@@ -49,11 +49,10 @@ def _ask(run: Path, options: AskOptions) -> None:
     import time
     from contextlib import nullcontext
 
-    from bydore_pyro.answer import inference_data
     from bydore_pyro.ask import GIVEN, ask
     from bydore_pyro.files import RunFolder, plain
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.setup import write_text_index
+    from bydore_pyro.setup import leave_answer, write_text_index
     from bydore_pyro.terminal import tell, told_if_stopped
 
     options.question.warn_of_idle()
@@ -69,9 +68,7 @@ def _ask(run: Path, options: AskOptions) -> None:
     if asked.mixture is not None:
         folder.write_text(GIVEN, asked.mixture.to_json() + "\n")
     folder.write_config("ask", {**asked.options.as_dict(), **given})
-    folder.write_posterior("posterior.nc", inference_data(asked.answer))
-    folder.write_json("metrics.json", plain(asked.metrics))
-    folder.write_text("mixture.json", asked.answer.mixture.to_json() + "\n")
+    leave_answer(folder, asked.answer, asked.metrics)
     if asked.given is not None:
         folder.write_json("forecast.json", plain(asked.given))
     tell(add_html_report(folder))

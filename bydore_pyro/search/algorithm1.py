@@ -24,6 +24,7 @@ from bydore_pyro.setup import (
     broken_off,
     common_metrics,
     learning_of,
+    leave_answer,
     proxy_of,
     question_of,
     tell_cautions,
@@ -94,7 +95,7 @@ def search_by_linear_evidence(
             fit=fit,
         )
         found = Found(answer, metrics, state.proxy, means, losses)
-        found.leave(folder)
+        leave_answer(folder, answer, metrics)
         if isinstance(state.learner, BayesianLearner) and folder.writes:
             folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())
     return found

@@ -34,6 +34,7 @@ from bydore_pyro.setup import (
     broken_off,
     common_metrics,
     learning_of,
+    leave_answer,
     processes,
     proxy_of,
     question_of,
@@ -100,7 +101,7 @@ def search(
                 found = dataclasses.replace(
                     found, metrics=dataclasses.replace(found.metrics, measured=hashes)
                 )
-        found.leave(folder)
+        leave_answer(folder, found.answer, found.metrics)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)

@@ -23,6 +23,7 @@ from .places import NATURAL as NATURAL
 from .places import absolute as absolute
 from .places import mixture_anywhere as mixture_anywhere
 from .question import question_of as question_of
+from .question import weights_in as weights_in
 from .question import weights_of as weights_of
 from .question_config import QuestionConfig as QuestionConfig
 from .record import MethodDetails as MethodDetails
@@ -34,6 +35,7 @@ from .run import Found as Found
 from .run import begin_run as begin_run
 from .run import broken_off as broken_off
 from .run import is_finished as is_finished
+from .run import leave_answer as leave_answer
 from .run import write_inputs as write_inputs
 from .run import write_text_index as write_text_index
 from .targets import Targets as Targets

@@ -19,7 +19,7 @@ from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.places import KNOWN, NATURAL
 from bydore_pyro.setup.question_config import shares_of
 
-Bounds = dict[str, float]  # of weights, by domain
+Amounts = dict[str, float]  # by domain
 
 
 def question_of(options: Options, domains: Domains) -> Question:
@@ -31,7 +31,8 @@ def question_of(options: Options, domains: Domains) -> Question:
     """
     config, names = options.question, domains.names
     weights = partial(torch.tensor, dtype=torch.float64)
-    least, most = bounds_of(options, domains)
+    read = consumed_tokens(options, domains)
+    least, most = bounds_of(options, domains, read)
     references = {name: weights_of(name, domains) for name in KNOWN}
     baseline = config.baseline if config.baseline in KNOWN else "baseline"
     if baseline not in references:
@@ -49,15 +50,16 @@ def question_of(options: Options, domains: Domains) -> Question:
             at_least=weights([least.get(name, 0.0) for name in names]) if least else None,
             at_most=None if most is None else weights([most[name] for name in names]),
         ),
-        run=run_of(options, domains),
+        run=run_of(options, domains, read),
         references=references,
         notes=tuple(f"{one[0].upper()}{one[1:]}." for one in cautions_of(options, domains)),
     )
 
 
-def bounds_of(options: Options, domains: Domains) -> tuple[Bounds, Bounds | None]:
+def bounds_of(options: Options, domains: Domains, read: Amounts) -> tuple[Amounts, Amounts | None]:
     """Returns the smallest weights that `at_least` asks for, and the largest of all domains that
-    `at_most` and `max_epochs` allow; None without these.
+    `at_most` and `max_epochs` allow; None without these. `read` says how many tokens of each domain
+    were read before.
 
     Raises:
         DataError: When a domain is unknown, no mixture lies within them, or the domains hold too
@@ -84,15 +86,17 @@ def bounds_of(options: Options, domains: Domains) -> tuple[Bounds, Bounds | None
         return least, None
     most = dict.fromkeys(domains.names, 1.0) | most
     if config.max_epochs is not None:
-        most = _within_epochs(options, domains, least, most)
+        most = _within_epochs(options, domains, read, least, most)
     return least, most
 
 
-def _within_epochs(options: Options, domains: Domains, least: Bounds, most: Bounds) -> Bounds:
+def _within_epochs(
+    options: Options, domains: Domains, read: Amounts, least: Amounts, most: Amounts
+) -> Amounts:
     """Returns the largest weights, within others, with which no text is read too often."""
     epochs, tokens = options.question.max_epochs, options.run_tokens
     assert epochs is not None
-    text, read = domains.most_weights(epochs, tokens), consumed_tokens(options, domains)
+    text = domains.most_weights(epochs, tokens)
     left = {name: max(0.0, text[name] - count / tokens) for name, count in read.items()}
     most = {name: min(most[name], left[name]) for name in domains.names}
     for name, share in least.items():
@@ -107,7 +111,7 @@ def _within_epochs(options: Options, domains: Domains, least: Bounds, most: Boun
     return most
 
 
-def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
+def consumed_tokens(options: Options, domains: Domains) -> Amounts:
     """Returns the tokens of each domain that were read before; 0 where `consumed` names no file.
 
     Raises:
@@ -121,19 +125,20 @@ def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
     return {name: found.get(name, 0.0) for name in domains.names}
 
 
-def run_of(options: Options, domains: Domains) -> RunLength | None:
-    """Returns the run on these domains that `--target_tokens` asks for, None without one."""
+def run_of(options: Options, domains: Domains, read: Amounts) -> RunLength | None:
+    """Returns the run on these domains that `--target_tokens` asks for, None without one; `read`
+    says how many tokens of each domain were read before it."""
     tokens = options.question.target_tokens
     if tokens is None:
         return None
     once = domains.most_weights(1.0, tokens)
     rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
-    read = [count / tokens for count in consumed_tokens(options, domains).values()]
+    before = [read[name] / tokens for name in domains.names]
     return RunLength(
         tokens=tokens,
         repetition_constant=options.run.repetition_constant,
         rates=rates,
-        before=torch.tensor(read, dtype=torch.float64),
+        before=torch.tensor(before, dtype=torch.float64),
     )
 
 
@@ -151,5 +156,10 @@ def weights_of(source: str, domains: Domains) -> Tensor:
     given = mixture_from(source)
     members = [name for pool in domains.pools.values() for name in pool]
     given.check({*domains.names, *members}, domains.corpus.tokenizer_sha256, source)
-    weights = gathered(given.as_dict(), domains.pools)
+    return weights_in(given, domains)
+
+
+def weights_in(mixture: Mixture, domains: Domains) -> Tensor:
+    """Returns a mixture's weights of these domains ``(K,)``; a pool has the sum of its domains'."""
+    weights = gathered(mixture.as_dict(), domains.pools)
     return torch.tensor([weights.get(name, 0.0) for name in domains.names]).double()

@@ -66,18 +66,18 @@ class Found:
         """The weights to train on."""
         return self.answer.mixture
 
-    def leave(self, folder: RunFolder) -> None:
-        """Writes mixture, draws, guide, picture, record; warns of a proxy that has not learned."""
-        answer = self.answer
-        folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
-        if answer.sites:
-            folder.write_posterior("posterior.nc", inference_data(answer))
-            folder.write_figure("posterior.png", plot_weights(answer.mixture))
-        if answer.posterior is not None and answer.posterior.guide is not None:
-            folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
-        folder.write_json("metrics.json", plain(self.metrics))
-        if warning := self.metrics.learning.warning:
-            tell(f"warning: {warning}")
+
+def leave_answer(folder: RunFolder, answer: Answer, metrics: Metrics) -> None:
+    """Writes mixture, draws, picture, guide, record; warns of a proxy that has not learned."""
+    folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
+    if answer.sites:
+        folder.write_posterior("posterior.nc", inference_data(answer))
+        folder.write_figure("posterior.png", plot_weights(answer.mixture))
+    if answer.posterior is not None and answer.posterior.guide is not None:
+        folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
+    folder.write_json("metrics.json", plain(metrics))
+    if warning := metrics.learning.warning:
+        tell(f"warning: {warning}")
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:

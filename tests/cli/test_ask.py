@@ -29,7 +29,7 @@ def test_an_answer_is_printed_and_written(
     shown = capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
         "config.json", "manifest.json", "metrics.json", "mixture.json", "posterior.nc",
-        "report.html", "tokenizer.json",
+        "posterior.png", "report.html", "tokenizer.json",
     }  # fmt: skip
     assert json.loads((out / "metrics.json").read_text())["search"]["seconds"] > 0
     for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bydore_pyro.setup.goal import weights_of
 from processes import forked
 from quick import PROXY
 from tiny import make_problem, write_domains
@@ -24,6 +23,7 @@ from bydore_pyro.cli.train import train_command
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.methods.fixed import fit_natural
+from bydore_pyro.setup.question import weights_of
 
 
 @pytest.fixture

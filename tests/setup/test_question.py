@@ -11,6 +11,7 @@ from tiny import write_lines
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.errors import DataError
+from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.places import KNOWN
 from bydore_pyro.setup.question import (
@@ -18,6 +19,7 @@ from bydore_pyro.setup.question import (
     consumed_tokens,
     question_of,
     run_of,
+    weights_in,
     weights_of,
 )
 
@@ -29,7 +31,7 @@ def three(store: Path) -> Domains:
 
 def test_bounds_are_shares_by_name(store: Path, three: Domains) -> None:
     def bounds(*given: str) -> object:
-        return bounds_of(options_for(store, *given), three)
+        return bounds_of(options_for(store, *given), three, {})
 
     both = ("--at_least", "a=0.1", "b=0", "--at_most", "c=0.5")
     assert bounds(*both) == ({"a": 0.1, "b": 0.0}, {"a": 1.0, "b": 1.0, "c": 0.5})
@@ -77,13 +79,13 @@ def test_text_caps_weights_and_what_was_read_counts(
 def test_a_run_knows_how_often_text_is_read(store: Path, three: Domains, tmp_path: Path) -> None:
     read = write_lines(tmp_path / "read.json", [{"a": 900}])
     given = ("--target_tokens", "9000", "--repetition_constant", "2", "--consumed", str(read))
-    run = run_of(options_for(store, *given), three)
+    run = question_of(options_for(store, *given), three).run
     assert run is not None
     assert (run.tokens, run.repetition_constant) == (9000, 2)
     held = [count * 32 for count in three.sequences().values()]
     torch.testing.assert_close(run.rates, torch.tensor([9000 / n for n in held]).double())
     assert run.before.tolist() == [0.1, 0, 0]
-    assert run_of(options_for(store), three) is None
+    assert run_of(options_for(store), three, {}) is None
 
 
 def test_references_are_what_everybody_knows_and_the_baseline(
@@ -101,6 +103,8 @@ def test_references_are_what_everybody_knows_and_the_baseline(
     assert [*found.references] == [*KNOWN, "baseline"]
     assert found.goal.baseline is found.references["baseline"]
     assert found.goal.baseline.tolist() == [0.75, 0, 0.25]
+    mixture = Mixture(names=("c", "a"), weights=(0.25, 0.75))
+    assert weights_in(mixture, three).tolist() == [0.75, 0, 0.25]
 
 
 def test_a_question_holds_all_of_it(store: Path, three: Domains) -> None:

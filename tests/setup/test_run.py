@@ -23,6 +23,7 @@ from processes import forked
 from quick import quickly
 from tiny import folder_content
 
+from bydore_pyro.answer.answer import Answer
 from bydore_pyro.cli.main import main
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
@@ -30,17 +31,19 @@ from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.checkpoints import save_checkpoint
 from bydore_pyro.files.run_folder import RunFolder
-from bydore_pyro.mixture import mixture_from
+from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.options import SMOKE, Options
+from bydore_pyro.setup.record import Learning, Metrics
 from bydore_pyro.setup.run import (
     Drive,
     begin_run,
     broken_off,
     is_finished,
+    leave_answer,
     write_inputs,
     write_text_index,
 )
@@ -263,6 +266,19 @@ def test_a_kill_within_a_round_loses_that_round_alone(
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
     assert saved == ["step-000004"], "the first of two rounds follows step 5"
+
+
+def test_an_answer_without_draws_leaves_weights_and_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixture = Mixture(names=("a", "b"), weights=(0.25, 0.75))
+    answer = Answer(mixture=mixture, names=mixture.names, sites={})
+    metrics = Metrics(learning=Learning(warning="it has not learned"))
+    with RunFolder(tmp_path / "run") as folder:
+        leave_answer(folder, answer, metrics)
+    assert Mixture.from_json(tmp_path / "run/mixture.json") == mixture
+    assert set(folder_content(tmp_path / "run")) == {"mixture.json", "metrics.json"}
+    assert "warning: it has not learned" in capsys.readouterr().err
 
 
 def test_a_run_notes_its_text(store: Path, tmp_path: Path) -> None:
