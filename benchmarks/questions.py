@@ -150,9 +150,11 @@ def measure(count: int, given: argparse.Namespace) -> None:
         even = dict.fromkeys(targets, 1.0)
         return forecast_of(names, known, targets, even, [left] * len(targets), given.seed)
 
-    def answer(of: Forecast, **more: Any) -> Answer:
-        usual: dict[str, Any] = {"references": {"natural": uniform}, **more}
-        question = Question(names=names, tokenizer="", data_sha256="", **usual)
+    def answer(of: Forecast, **asked: Any) -> Answer:
+        goal, references = Goal(**asked), {"natural": uniform}
+        question = Question(
+            names=names, tokenizer="", data_sha256="", goal=goal, references=references
+        )
         return answer_of(found, drawn, question, None, of)
 
     with timed("law of a target", took):
@@ -162,14 +164,16 @@ def measure(count: int, given: argparse.Namespace) -> None:
         of_all = forecast(every, runs.losses, 0.0)
     with timed("forecast of a mixture", took):
         of_one.expected(uniform)
-    floor = {names[k]: 0.05 for k in (0, count // 2)}
+    floor = torch.zeros(count).double()
+    floor[[0, count // 2]] = 0.05
+    none_worse: dict[str, Any] = {"objective": "none_worse", "baseline": uniform}
     questions: dict[str, Callable[[], Answer]] = {
         "target": lambda: answer(of_one),
-        "at_least": lambda: answer(of_one, least=floor),
-        "none_worse": lambda: answer(of_one, objective="none_worse"),
+        "at_least": lambda: answer(of_one, at_least=floor),
+        "none_worse": lambda: answer(of_one, **none_worse),
         "all": lambda: answer(of_all),
         "all, worst": lambda: answer(of_all, objective="worst"),
-        "all, none_worse": lambda: answer(of_all, objective="none_worse"),
+        "all, none_worse": lambda: answer(of_all, **none_worse),
     }
     answers = {}
     for name in given.questions or questions:

@@ -81,7 +81,7 @@ class MethodOptions(Options):
         """
         if not self.budget.proxies_repeat:
             return None
-        if self.run.target_tokens is None:
+        if self.question.target_tokens is None:
             raise ValueError("Expected --target_tokens with proxies_repeat, found none")
         return self.run_tokens
 

@@ -21,8 +21,8 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.search import search, search_in
 from bydore_pyro.setup import (
-    GoalConfig,
     Options,
+    QuestionConfig,
     begin_run,
     is_finished,
     load_domains,
@@ -125,7 +125,8 @@ def withheld(options: CaseOptions, domains: Domains, folder: RunFolder) -> dict[
 
     def ask_again() -> dict[str, Any]:
         tell(f"and what the other domains teach if {own} is withheld (bydore ask --drop {own})")
-        answer = ask(folder.path, AskConfig(drop=[own]), GoalConfig(), folder.path).answer
+        config = AskConfig(drop=[own])
+        answer = ask(folder.path, QuestionConfig(), folder.path, config).answer
         return {
             "mixture": json.loads(answer.mixture.to_json()),
             "unexplained": answer.evidence[0].unexplained,

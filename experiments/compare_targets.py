@@ -91,8 +91,8 @@ def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
     targets = [target_named(name) for name in names]
     needed = [n for target in targets if target.file is None for n in target.validation]
     validation = needed[:1] or [str(target.file or "all") for target in targets]
-    run = replace(options.run, validation=validation)
-    corpus = load_domains(replace(options, run=run)).corpus
+    question = replace(options.question, validation=validation)
+    corpus = load_domains(replace(options, question=question)).corpus
     for name in needed:
         if name not in corpus.names:
             raise DataError(
@@ -108,7 +108,7 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
 
     Where text is scarce, methods are told how long the fresh models' run is.
     """
-    tokens = options.run.target_tokens
+    tokens = options.question.target_tokens
     if target.scarce is not None:
         tokens = Tokens(options.search.steps * options.batch_tokens)
         most = target.scarce * options.run.sequence_length
@@ -122,7 +122,6 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     if target.withheld:
         known = domains or [n for n, tokens in corpus.train.items() if len(tokens)]
         domains = [n for n in known if n not in target.validation]
-    run = replace(
-        options.run, validation=validation or ["all"], domains=domains, target_tokens=tokens
-    )
-    return replace(options, run=run), corpus
+    question = replace(options.question, validation=validation or ["all"], target_tokens=tokens)
+    run = replace(options.run, domains=domains)
+    return replace(options, run=run, question=question), corpus

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,10 +23,11 @@ from bydore_pyro.ask import AskConfig, ask
 from bydore_pyro.command_line import Checked, Tokens, option
 from bydore_pyro.data import Domains
 from bydore_pyro.files import RunFolder, plain
+from bydore_pyro.law import Objective
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.search import plain_problem, search
-from bydore_pyro.setup import GoalConfig, Options, begin_run, is_finished, load_domains
+from bydore_pyro.setup import Options, QuestionConfig, begin_run, is_finished, load_domains
 
 ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
 match, and train fresh models on them, as long as the search and longer."""
@@ -41,7 +42,7 @@ class Asked:
 
     validation: tuple[str, ...]
     drop: tuple[str, ...] = ()
-    goal: GoalConfig = field(default_factory=GoalConfig)
+    objective: Objective = "mean"
 
 
 SETS = {
@@ -56,15 +57,14 @@ SETS = {
     "set 7": ("pubmed_abstracts", "uspto_backgrounds", "europarl"),
     "set 8": ("gutenberg_pg19", "ubuntu_irc", "pubmed_central"),
 }
-WORST, NONE_WORSE = GoalConfig(objective="worst"), GoalConfig(objective="none_worse")
 QUESTIONS = {
     "planted": Asked(("docstrings=.5", "c_headers=.3", "stubs=.2")),
     "dense": Asked(("python=.3", "text=.25", "json=.25", "c_source=.2")),
     "docstrings": Asked(("docstrings",)),
     "all": Asked(("all",)),
     **{name: Asked(given) for name, given in SETS.items()},
-    **{f"{name}, none worse": Asked(given, goal=NONE_WORSE) for name, given in SETS.items()},
-    **{f"{name}, worst": Asked(given, goal=WORST) for name, given in SETS.items()},
+    **{f"{name}, none worse": Asked(given, objective="none_worse") for name, given in SETS.items()},
+    **{f"{name}, worst": Asked(given, objective="worst") for name, given in SETS.items()},
     "docstrings withheld": Asked(("docstrings",), ("docstrings",)),
     "readmes withheld": Asked(("readmes",), ("readmes",)),
     "tests withheld": Asked(("python_tests",), ("python_tests",)),
@@ -109,15 +109,15 @@ class DecisionsOptions(Options):
 
 def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     """Returns what a finished search answers: weights, the match's, the loss that it predicts."""
-    config = AskConfig(
+    question = QuestionConfig(
         validation=list(asked.validation),
-        drop=list(asked.drop),
-        trials=4 if asked.drop else 0,
+        objective=asked.objective,
         target_tokens=None if tokens is None else Tokens(tokens),
     )
-    parts = [*asked.validation, *asked.drop, asked.goal.objective]
+    config = AskConfig(drop=list(asked.drop), trials=4 if asked.drop else 0)
+    parts = [*asked.validation, *asked.drop, asked.objective]
     name = "-".join(parts).replace("/", "-")
-    found = ask(path, config, asked.goal, path / f"trials-{name}").answer
+    found = ask(path, question, path / f"trials-{name}", config).answer
     matching, posterior = found.evidence
     match = candidate(matching, posterior, 1.0).tolist()
     predicted = {} if found.outlook is None else plain(found.outlook).get("differences", {})
@@ -143,8 +143,9 @@ def searched_on_all(options: T, path: Path, seed: int) -> tuple[T, Domains]:
     Returns:
         The options of this search, and its domains.
     """
-    run = dataclasses.replace(options.run, seed=seed, out=str(path), validation=["all"])
-    own = dataclasses.replace(options, run=run)
+    run = dataclasses.replace(options.run, seed=seed, out=str(path))
+    question = dataclasses.replace(options.question, validation=["all"])
+    own = dataclasses.replace(options, run=run, question=question)
     domains = load_domains(own)
     if not is_finished(path):
         resume = (path / "config.json").exists()
@@ -220,7 +221,7 @@ def on(losses: Mapping[str, float], name: str) -> float:
     """Returns the loss on the targets of a question, or on the worst of them, from those on
     domains, nats per token."""
     shares = shares_of(name, losses)
-    if QUESTIONS[name].goal.objective == "worst":
+    if QUESTIONS[name].objective == "worst":
         return max(losses[one] for one in shares)
     return sum(share * losses[one] for one, share in shares.items())
 

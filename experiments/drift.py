@@ -19,12 +19,12 @@ from common import leave, markdown, run_main, with_error
 from decisions import QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
-from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.ask import ask
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.law import Goal, LawDraws, best_mixture, carried, fit_law, losses_of
 from bydore_pyro.proxy import Cost
-from bydore_pyro.setup import GoalConfig, Options, begin_run
+from bydore_pyro.setup import Options, QuestionConfig, begin_run
 
 ABOUT = """Search on all domains, long, one run a seed, and fit the law of losses at several moments
 of each run. Reported is how the slopes at one length resemble those at longer ones, and how much
@@ -49,7 +49,7 @@ class DriftOptions(Options):
 
 def drift_of(path: Path) -> list[dict[str, float]]:
     """Returns, by pairs of a finished search's lengths, how its law moves from one to the other."""
-    answer = ask(path, AskConfig(validation=["all"]), GoalConfig(), path / "trials").answer
+    answer = ask(path, QuestionConfig(validation=["all"]), path / "trials").answer
     if answer.forecast is None:
         raise DataError(f"Expected a search that has read its losses in {path}, found none")
     known = answer.forecast.known
@@ -104,7 +104,7 @@ def targets_on(names: Sequence[str]) -> list[Tensor]:
     found = []
     for name, asked in QUESTIONS.items():
         shares = shares_of(name, dict.fromkeys(names, 1.0))
-        if asked.drop or asked.goal.objective != "mean" or not set(shares) <= set(names):
+        if asked.drop or asked.objective != "mean" or not set(shares) <= set(names):
             continue
         found.append(torch.tensor([shares.get(one, 0.0) for one in names]).double())
     return found

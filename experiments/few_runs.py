@@ -19,13 +19,13 @@ from common import fresh_models, leave, markdown, run_main, with_error
 from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
 from torch import Tensor
 
-from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.ask import ask
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.law import Goal, best_mixture, fit_law
 from bydore_pyro.methods import d_optimal_design, elastic_proposal, sample_mixtures
 from bydore_pyro.proxy import Cost
 from bydore_pyro.search import plain_problem
-from bydore_pyro.setup import GoalConfig, Options, begin_run
+from bydore_pyro.setup import Options, QuestionConfig, begin_run
 from bydore_pyro.tables import Kind, TrustRegion, fit_regression, proposed
 from bydore_pyro.trials import Problem, train_mixtures
 
@@ -153,7 +153,7 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
         DESIGN: d_optimal_design(len(problem.names), most, problem.seed),
     }
     designs = {name: trained(problem, weights, name) for name, weights in drawn.items()}
-    answer = ask(path, AskConfig(validation=["all"]), GoalConfig(), path / "trials").answer
+    answer = ask(path, QuestionConfig(validation=["all"]), path / "trials").answer
     transfer = answer.evidence[0].gram
     targets = {
         name: shares_of(name, dict.fromkeys(problem.names, 1.0)) for name in config.questions

@@ -108,12 +108,10 @@ def one_plant(
     path = runs / f"plant-{number}"
     shares = draw_plant(plantable(domains), number)
     tell(f"plant {number}: {shares}")
-    run = dataclasses.replace(
-        options.run,
-        validation=[f"{name}={share}" for name, share in shares.items()],
-        seed=options.run.seed + number,
-    )
-    seeded = dataclasses.replace(options, run=run)
+    run = dataclasses.replace(options.run, seed=options.run.seed + number)
+    validation = [f"{name}={share}" for name, share in shares.items()]
+    question = dataclasses.replace(options.question, validation=validation)
+    seeded = dataclasses.replace(options, run=run, question=question)
     if not is_finished(path):
         search_in(seeded, domains.corpus, path, "plants")
     mixture = Mixture.from_json(path / "mixture.json")

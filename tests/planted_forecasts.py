@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from bydore_pyro.answer.forecast import Forecast, RunLosses, forecast_of
-from bydore_pyro.answer.question import Question
+from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.law.goal import Goal
 
 NAMES = ("a", "b", "c", "d", "e")
 UNIFORM = torch.full((5,), 0.2).double()
@@ -72,6 +73,20 @@ def planted_forecast(
 
 
 def question(**given: Any) -> Question:
-    """What is asked of the five domains."""
-    usual: dict[str, Any] = {"references": {"uniform": UNIFORM}, "baseline": "uniform"}
+    """What is asked of the five domains: parts of a goal, and of a question."""
+    of_goal = {name: given.pop(name) for name in Goal.__dataclass_fields__ if name in given}
+    if of_goal.get("objective") == "none_worse":
+        of_goal = {"baseline": UNIFORM, **of_goal}
+    usual: dict[str, Any] = {"references": {"uniform": UNIFORM}, "goal": Goal(**of_goal)}
     return Question(names=NAMES, tokenizer="t", data_sha256="d", **{**usual, **given})
+
+
+def bound(other: float, **named: float) -> Tensor:
+    """Bounds of the five weights, by name; the others' are the same."""
+    return torch.tensor([named.get(name, other) for name in NAMES], dtype=torch.double)
+
+
+def as_long_as(tokens: float) -> RunLength:
+    """A run in which no text is read again."""
+    none = torch.zeros(5).double()
+    return RunLength(tokens=tokens, repetition_constant=4.0, rates=none, before=none)

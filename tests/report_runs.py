@@ -68,14 +68,12 @@ def config_of(method: str = "search", **run: Any) -> dict[str, Any]:
         "name": method,
         "run": {
             "data": "text",
-            "validation": ["law"],
             "proxy": "models/proxy-tiny",
             "sequence_length": 32,
             "seed": 0,
-            "max_epochs": None,
-            "target_tokens": None,
             **run,
         },
+        "question": {"validation": ["law"], "max_epochs": None, "target_tokens": None},
         "search": {"steps": 60, "batch_sequences": 8},
         "linear": {"strategy": "intra_weighting"},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -18,13 +19,14 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.setup.domains import hashes_of
-from bydore_pyro.setup.goal import GoalConfig
+from bydore_pyro.setup.question_config import QuestionConfig
 
-MEAN = GoalConfig()
+QUESTION = {each.name for each in dataclasses.fields(QuestionConfig)}
 
 
-def asked_of(run: Path, out: Path, goal: GoalConfig = MEAN, **config: object) -> Asked:
-    return ask(run, AskConfig(**config), goal, out)
+def asked_of(run: Path, out: Path, **given: object) -> Asked:
+    question = QuestionConfig(**{name: given.pop(name) for name in QUESTION & given.keys()})
+    return ask(run, question, out, AskConfig(**given))
 
 
 def weights_of(answer: Answer) -> torch.Tensor:
@@ -63,9 +65,8 @@ def test_it_answers_as_a_search_for_the_same_would(
     validation = ["b=0.7", "c=0.3"]
     given = ("--validation", *validation, "--at_least", "a=0.1", "--objective", "worst")
     out = searched(store, tmp_path / "own", *given)
-    goal = GoalConfig(at_least=["a=0.1"], objective="worst")
-    asked = {"validation": validation, "validation_sequences": 32}
-    found = asked_of(measured_run, tmp_path, goal, **asked)
+    asked = {"at_least": ["a=0.1"], "objective": "worst", "validation_sequences": 32}
+    found = asked_of(measured_run, tmp_path, validation=validation, **asked)
     own = Mixture.from_json(out / "mixture.json")
     assert found.answer.mixture.weights == pytest.approx(own.weights, abs=0.01)
     told = json.loads((out / "metrics.json").read_text())["outlook"]
@@ -104,13 +105,13 @@ def test_a_question_is_refused_before_anything_is_read(
     monkeypatch.chdir(tmp_path)
     assert AskConfig(mixture="all.json").anywhere().mixture == str(all_three)
     assert AskConfig(mixture="uniform").anywhere().mixture == "uniform"
-    for given, goal in (
-        ({"mixture": "all.json"}, MEAN),
-        ({"mixture": "uniform", "against": "all.json"}, MEAN),
-        ({}, GoalConfig(baseline="all.json")),
+    for given in (
+        {"mixture": "all.json"},
+        {"mixture": "uniform", "against": "all.json"},
+        {"baseline": "all.json"},
     ):
         with pytest.raises(DataError, match="found 'c' in"):
-            asked_of(measured_run, tmp_path / "out", goal, drop=["c"], **given)
+            asked_of(measured_run, tmp_path / "out", drop=["c"], **given)
 
 
 def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
@@ -144,7 +145,7 @@ def test_domains_that_are_added_or_have_changed_are_measured_anew(
     assert found.answer.forecast is None, "no run has trained on it"
     assert found.answer.outlook is None
     with pytest.raises(DataError, match="for the objective worst, found none"):
-        asked_of(measured_run, tmp_path, GoalConfig(objective="worst"), **added)
+        asked_of(measured_run, tmp_path, objective="worst", **added)
     tried = asked_of(measured_run, tmp_path / "tried", **added, trials=2)
     assert tried.answer.tried is not None
     assert tried.answer.tried.lengths == (1.0, 0.5)
@@ -202,8 +203,8 @@ def test_the_same_question_has_the_same_answer(store: Path, tmp_path: Path, tria
     given = ("--validation", *target, "--domains", "b", "c", "--at_most", "b=0.6")
     run = searched(store, tmp_path / "run", *given, "--trials", trials)
     own = Mixture.from_json(run / "mixture.json")
-    goal = GoalConfig(at_most=["b=0.6"])
-    found = asked_of(run, tmp_path / "same", goal)
+    bound = {"at_most": ["b=0.6"]}
+    found = asked_of(run, tmp_path / "same", **bound)
     assert found.answer.mixture.weights == own.weights
     assert max(own.weights) <= 0.6 or own.as_dict()["b"] <= 0.6
     if trials == "0":
@@ -217,7 +218,7 @@ def test_the_same_question_has_the_same_answer(store: Path, tmp_path: Path, tria
     assert found.answer.outlook is not None
     assert found.answer.outlook.decided == "trials"
     assert not (tmp_path / "same" / "trials").exists(), "nothing is trained again"
-    other = asked_of(run, tmp_path / "other", goal, validation=["a=1", "b=2"])
+    other = asked_of(run, tmp_path / "other", **bound, validation=["a=1", "b=2"])
     assert other.answer.tried is None, "another question"
 
 

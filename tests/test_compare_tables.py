@@ -110,10 +110,10 @@ def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: Tok
     )
     plain = Target(validation={"birds": 1.0})
     told, cut = posed(options, corpus, replace(plain, scarce=3))
-    assert told.run.target_tokens == 10 * 4 * 32
+    assert told.question.target_tokens == 10 * 4 * 32
     assert 0 < len(cut.train["birds"]) <= 3 * 32 < len(corpus.train["birds"])
     assert len(cut.train["greek"]) == len(corpus.train["greek"])
-    assert posed(options, corpus, plain)[0].run.target_tokens is None
+    assert posed(options, corpus, plain)[0].question.target_tokens is None
 
 
 RESULTS = Path(__file__).parents[1] / "figures" / "results"

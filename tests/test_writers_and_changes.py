@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from tiny import folder_content
 
-from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
 from bydore_pyro.files.folders import FolderLock
-from bydore_pyro.setup.options import SMOKE
+from bydore_pyro.setup.options import SMOKE, Options
 
 Refused = Callable[..., str]
 
@@ -41,14 +40,13 @@ def searched(data: Path, folder: Path, *more: object) -> tuple[object, ...]:
     return (*given, "--checkpoint_every", "1", "--out", folder / "run")
 
 
-@pytest.mark.parametrize("command", ["search", "seeds", "fit", "train", "prepare", "evaluate"])
+@pytest.mark.parametrize("command", ["search", "fit", "train", "prepare", "evaluate"])
 def test_a_second_writer_is_refused(
     data: Path, tmp_path: Path, refused: Refused, command: str
 ) -> None:
     out = tmp_path / "run"
     given: dict[str, tuple[object, ...]] = {
         "search": searched(data, tmp_path),
-        "seeds": searched(data, tmp_path, "--seeds", "2"),
         "fit": ("fit", "--method", "uniform", *searched(data, tmp_path)[1:]),
         "train": trained(data, tmp_path),
         "prepare": ("prepare", "--data", data.parent / "text", "--out", out),
@@ -70,7 +68,7 @@ def test_of_two_that_go_on_the_second_is_refused(
 ) -> None:
     out = tmp_path / "run"
     given = [str(argument) for argument in searched(data, tmp_path)[1:]]
-    options = parse_options(given, "", "", SearchOptions, smoke=SMOKE)
+    options = parse_options(given, "", "", Options, smoke=SMOKE)
     out.mkdir()
     (out / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
     before = folder_content(out)

@@ -1,4 +1,3 @@
-from .agreement import agreement as agreement
 from .answer import CHAINS as CHAINS
 from .answer import COVERED as COVERED
 from .answer import HARDLY as HARDLY
@@ -25,7 +24,6 @@ from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
 from .plots import picture_label as picture_label
 from .plots import plot_weights as plot_weights
-from .question import Objective as Objective
 from .question import Question as Question
 from .question import RunLength as RunLength
 from .steps import FIRST as FIRST

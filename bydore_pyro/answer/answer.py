@@ -161,15 +161,16 @@ def by_law(found: Matching, question: Question, forecast: Forecast | None) -> bo
     Raises:
         DataError: When something else is asked and nothing is forecast.
     """
+    objective = question.goal.objective
     if forecast is None:
-        if question.objective != "mean":
+        if objective != "mean":
             raise DataError(
                 "Expected losses that were read twice or more, on the text of all domains, for the "
-                f"objective {question.objective}, found none"
+                f"objective {objective}, found none"
             )
         return False
     known = not forecast.scatter.any()
-    return known or found.unexplained <= COVERED or question.objective != "mean"
+    return known or found.unexplained <= COVERED or objective != "mean"
 
 
 def candidate(
@@ -230,7 +231,8 @@ def _for_run(
     )
     if run is not None and best is None and not run.repeats(drawn.weights):
         run = None
-    if run is None and ways.keys() == {1.0} and not found.residual.any() and not question.least:
+    match_alone = ways.keys() == {1.0} and not found.residual.any()
+    if run is None and match_alone and question.goal.at_least is None:
         return {"w": composition, "s": scale}, central_weights(drawn.weights)
     most = MOST_DRAWS if composition.shape[-1] <= MANY else DRAWS_OF_MANY
     composition, scale = (values[:, : most // CHAINS] for values in (composition, scale))
@@ -250,7 +252,7 @@ def _for_run(
             own_centre = best.decision.weights
         else:
             pushed = run_mixture(found, weights[own], scales[own], length, effective)
-            weights[own] = raised(pushed, question.least_weights)
+            weights[own] = raised(pushed, question.bounds[0])
             own_centre = central_weights(weights[own])
         centre += own.double().mean() * own_centre
     sites = {

@@ -23,7 +23,7 @@ class Best:
 
     Attributes:
         decision: See `bydore_pyro.law.best_mixture`.
-        goal: What was asked.
+        goal: What was asked, on the targets of the forecast.
         law: Draws of the law at the length that was asked for.
     """
 
@@ -50,10 +50,16 @@ def best_of(forecast: Forecast, question: Question) -> Best:
         ValueError: When no mixture meets the bounds, or none is as good as the baseline with the
             probability that is asked.
     """
-    goal = _goal_of(forecast, question)
-    law = forecast.law
-    if question.tokens is not None:
-        law = carried(law, question.tokens)
+    run, law = question.run, forecast.law
+    goal = replace(
+        question.goal,
+        composition=forecast.compositions,
+        levels=forecast.levels.mean(0),
+        importance=forecast.shares,
+        effective=None if run is None else run.effective,
+    )
+    if run is not None:
+        law = carried(law, run.tokens)
     return Best(best_mixture(*decided_on(law, goal)), goal, law)
 
 
@@ -71,20 +77,3 @@ def few(law: LawDraws, goal: Goal, count: int) -> tuple[LawDraws, Goal]:
     made = goal.composition
     made = made[some] if made is not None and made.dim() == 3 else made
     return law[some], replace(goal, composition=made)
-
-
-def _goal_of(forecast: Forecast, question: Question) -> Goal:
-    run = question.run
-    base = question.references[question.baseline] if question.objective == "none_worse" else None
-    return Goal(
-        objective=question.objective,
-        composition=forecast.compositions,
-        levels=forecast.levels.mean(0),
-        importance=torch.tensor(list(forecast.importance.values())).double(),
-        at_least=question.least_weights,
-        at_most=question.most_weights,
-        baseline=base,
-        tolerance=question.tolerance,
-        probability=question.probability,
-        effective=None if run is None else run.effective,
-    )

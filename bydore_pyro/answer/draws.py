@@ -68,10 +68,11 @@ def mixture_within(mixture: Mixture, question: Question, *, free: bool) -> Mixtu
     Raises:
         DataError: When the bounds leave no mixture.
     """
-    if question.most is None and not question.least:
+    most, least = question.most, question.least
+    if most is None and not least:
         return mixture
-    bounded = mixture.capped(question.most or {}, question.least)
-    if free and question.most is not None:
+    bounded = mixture.capped(most or {}, least)
+    if free and most is not None:
         return bounded
     return dataclasses.replace(bounded, free_weights=None)
 

@@ -168,12 +168,13 @@ class Forecast:
         """Returns losses on all texts ``(S, M, texts)``."""
         found = [targets, domains]
         if len(self.importance) > 1:
-            both = targets.amax(-1) if self.worst else targets @ self._shares
+            both = targets.amax(-1) if self.worst else targets @ self.shares
             found.append(both[..., None])
         return torch.cat(found, -1)
 
     @property
-    def _shares(self) -> Tensor:
+    def shares(self) -> Tensor:
+        """The importance of each target ``(Q,)``."""
         return torch.tensor(list(self.importance.values())).double()
 
     @property

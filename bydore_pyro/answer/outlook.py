@@ -54,7 +54,7 @@ class Outlook:
     Attributes:
         tokens: Length of the runs that were read and are forecast.
         asked: Length of the run that the answer is for.
-        objective: See `Question`.
+        objective: See `bydore_pyro.law.Goal`.
         decided: What chose the weights: "law"; "trials" or "match" where the domains do not cover
             the target, so that the law hardly knows its loss; "" where they are given.
         importance: Of the targets, of sum 1.
@@ -110,13 +110,13 @@ def outlook_of(
             mixture, which has none.
         decided: See `Outlook`.
     """
-    names, worst = question.names, question.objective == "worst"
-    forecast = replace(forecast, worst=worst)
+    names, asked, run = question.names, question.goal, question.run
+    forecast = replace(forecast, worst=asked.objective == "worst")
     mixtures = {ANSWER: weights, **question.references}
     found = Outlook(
         tokens=forecast.length,
-        asked=question.tokens or forecast.length,
-        objective=question.objective,
+        asked=forecast.length if run is None else run.tokens,
+        objective=asked.objective,
         decided=decided,
         importance=forecast.importance,
         expected={name: forecast.expected(one) for name, one in mixtures.items()},
@@ -133,10 +133,10 @@ def outlook_of(
     law, goal = few(best.law, best.goal, FEW_DRAWS)
     if len(names) <= MANY:
         rows = freedom(law, goal, weights, RISE).tolist()
-        least, most = question.least_weights.tolist(), question.most_weights.tolist()
+        least, most = (bound.tolist() for bound in question.bounds)
         rows_of = zip(names, rows, least, most, strict=True)
         free = {name: (max(low, a), min(high, b)) for name, (low, high), a, b in rows_of}
-    kept = question.objective == "none_worse"
+    kept = asked.objective == "none_worse"
     line = {}
     if len(forecast.importance) in (2, 3):
         given = few(forecast.law, replace(best.goal, effective=None), FEW_DRAWS)
@@ -145,16 +145,16 @@ def outlook_of(
         columns = (losses + forecast.levels.mean(0)).T.tolist()
         line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
     worth = {}
-    if question.run is not None and question.run.repeats(weights):
-        worth = dict(zip(names, _worth_of_text(best, question.run, weights), strict=True))
+    if run is not None and run.repeats(weights):
+        worth = dict(zip(names, _worth_of_text(best, run, weights), strict=True))
     return replace(
         found,
         worth_of_text=worth,
         frontier=line,
         freedom=free,
         none_worse=decision.probability if kept else None,
-        tolerance=question.tolerance if kept else None,
-        probability=question.probability if kept else None,
+        tolerance=asked.tolerance if kept else None,
+        probability=asked.probability if kept else None,
         bounds=_bounds(best, question, None if decided in ("", "law") else weights),
     )
 
@@ -170,11 +170,11 @@ def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Boun
         chosen: The weights, where something else than the law chose them; bounds on which they lie
             are priced too.
     """
-    decision = best.decision
+    decision, (at_least, at_most) = best.decision, question.bounds
     found: list[tuple[float, int, float, str]] = []
     for side, bounds, prices in (
-        ("at least", question.least_weights, decision.price_at_least),
-        ("at most", question.most_weights, decision.price_at_most),
+        ("at least", at_least, decision.price_at_least),
+        ("at most", at_most, decision.price_at_most),
     ):
         asked = bounds > 0 if side == "at least" else bounds < 1
         holds = RISE * prices > BINDS
@@ -185,14 +185,14 @@ def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Boun
     if not found:
         return ()
     (law, goal), with_all = decided_on(best.law, best.goal), decision.weights
-    if question.objective == "none_worse":
+    if goal.objective == "none_worse":
         some, of_some = few(law, goal, OF_A_CHANCE)
         with suppress(ValueError):  # of few draws too few may be served, by chance
             with_all = best_mixture(some, of_some).weights
             law, goal = some, of_some
 
     def costs(gone: Sequence[tuple[float, int, float, str]]) -> Expected:
-        least, most = question.least_weights, question.most_weights
+        least, most = at_least.clone(), at_most.clone()
         for _, place, _, side in gone:
             (least if side == "at least" else most)[place] = 0.0 if side == "at least" else 1.0
         other = best_mixture(law, replace(goal, at_least=least, at_most=most)).weights

@@ -1,18 +1,15 @@
-"""The question that an answer answers: what mixture is best at what, for which run, within what."""
+"""The question that an answer answers: a goal on named domains, and the run that it is for."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-import torch
 from torch import Tensor
 
-from bydore_pyro.mixture import effective_shares
-
-Objective = Literal["mean", "worst", "none_worse"]
+from bydore_pyro.law import Goal
+from bydore_pyro.mixture import by_name, effective_shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,21 +57,17 @@ class RunLength:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of a mixture.
+    """What is asked of a mixture of named domains.
 
     Attributes:
         names: The domains, ``K`` of them, in the order of the evidence.
         tokenizer: Hash of the tokenizer that counts the shares.
         data_sha256: Hash of the text.
         pools: What names stand for several domains.
-        run: The run, where text may run out.
-        tokens: Length of the run that is asked for; that of the runs that were read when None.
-        most: The largest weight of each domain; any when None.
-        least: The smallest weight of some domains.
-        objective: What is made small: see `bydore_pyro.law.decision`.
-        tolerance: `none_worse`: nats per token that a target may lose to the baseline.
-        probability: `none_worse`: that no target loses more.
-        baseline: `none_worse`: one of `references`.
+        goal: What is made small, and within which bounds. The forecast adds the targets; `run` says
+            what shares of fresh text the weights amount to.
+        run: The run that is asked for, in which text may run out. None: a run as long as those that
+            were read, in which it does not.
         references: Weights ``(K,)`` that the answer is compared with, by name.
         notes: What users of the weights should know of the text, in sentences.
     """
@@ -83,24 +76,24 @@ class Question:
     tokenizer: str
     data_sha256: str
     pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    goal: Goal = field(default_factory=Goal)
     run: RunLength | None = None
-    tokens: float | None = None
-    most: Mapping[str, float] | None = None
-    least: Mapping[str, float] = field(default_factory=dict)
-    objective: Objective = "mean"
-    tolerance: float = 0.02
-    probability: float = 0.9
-    baseline: str = "natural"
     references: Mapping[str, Tensor] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
-    def least_weights(self) -> Tensor:
-        """The smallest weight of each domain ``(K,)``."""
-        return torch.tensor([self.least.get(n, 0.0) for n in self.names], dtype=torch.double)
+    def least(self) -> dict[str, float]:
+        """The smallest weights by name; none when no domain has one."""
+        bounds = self.goal.at_least
+        return {} if bounds is None else by_name(self.names, bounds)
 
     @property
-    def most_weights(self) -> Tensor:
-        """The largest weight of each domain ``(K,)``, at most 1."""
-        most = self.most or {}
-        return torch.tensor([min(1.0, most.get(n, 1.0)) for n in self.names], dtype=torch.double)
+    def most(self) -> dict[str, float] | None:
+        """The largest weights by name; None when no domain has one."""
+        bounds = self.goal.at_most
+        return None if bounds is None else by_name(self.names, bounds)
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """The smallest and the largest weight of each domain ``(K,)``, float64."""
+        return self.goal.bounds_of(len(self.names))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bydore_pyro.ask import AskConfig
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
-from bydore_pyro.setup import GoalConfig
+from bydore_pyro.setup import QuestionConfig
 
 # What `--help` lists.
 COMMON = (
@@ -28,8 +28,8 @@ class AnswerConfig(Checked):
 class AskOptions:
     """All options of `bydore ask`."""
 
+    question: QuestionConfig
     ask: AskConfig
-    goal: GoalConfig
     answer: AnswerConfig
 
 
@@ -49,27 +49,26 @@ def _ask(run: Path, options: AskOptions) -> None:
     import time
     from contextlib import nullcontext
 
-    from bydore_pyro.answer import inference_data
     from bydore_pyro.ask import GIVEN, ask
     from bydore_pyro.files import RunFolder, plain
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.setup import write_text_index
+    from bydore_pyro.setup import leave_answer, write_text_index
     from bydore_pyro.terminal import tell, told_if_stopped
 
-    options.goal.warn_of_idle()
+    options.question.warn_of_idle()
     folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
     kept = f"Finished trial runs are kept. Go on with the same command and --out {folder.path}"
     with told_if_stopped(kept) if options.ask.trials else nullcontext():
-        asked = ask(run, options.ask, options.goal, folder.path)
-    question = dataclasses.asdict(options.ask.anywhere())
-    given = {"ask": question, "answer": {"of": str(run.absolute())}}
+        asked = ask(run, options.question, folder.path, options.ask)
+    given = {
+        "ask": dataclasses.asdict(options.ask.anywhere()),
+        "answer": {"of": str(run.absolute())},
+    }
     write_text_index(folder, asked.domains.corpus)
     if asked.mixture is not None:
         folder.write_text(GIVEN, asked.mixture.to_json() + "\n")
     folder.write_config("ask", {**asked.options.as_dict(), **given})
-    folder.write_posterior("posterior.nc", inference_data(asked.answer))
-    folder.write_json("metrics.json", plain(asked.metrics))
-    folder.write_text("mixture.json", asked.answer.mixture.to_json() + "\n")
+    leave_answer(folder, asked.answer, asked.metrics)
     if asked.given is not None:
         folder.write_json("forecast.json", plain(asked.given))
     tell(add_html_report(folder))

@@ -141,8 +141,8 @@ class FitOptions(MethodOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
-        if self.fit.runs is not None and (self.goal.at_least or self.goal.at_most):
-            bound = "at_least" if self.goal.at_least else "at_most"
+        if self.fit.runs is not None and (self.question.at_least or self.question.at_most):
+            bound = "at_least" if self.question.at_least else "at_most"
             raise ValueError(f"Expected --{bound} without --runs, found them together")
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
@@ -227,7 +227,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     notes = (*mixture.notes, *(f"{line[0].upper()}{line[1:]}." for line in told))
     found = replace(found, mixture=replace(mixture, notes=notes))
     epochs = {}
-    if tokens is not None and run.target_tokens is not None:
+    if tokens is not None and options.question.target_tokens is not None:
         read = np.array(mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
         epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
     _write_fit(folder, options, found, table.domains, Cost(), epochs)
@@ -235,7 +235,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     regmix = {name: value for name, value in vars(options.regmix).items() if "proxies" not in name}
     folder.write_config("fit", {
         "fit": vars(asked),
-        "run": {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens},
+        "question": {n: getattr(options.question, n) for n in ("max_epochs", "target_tokens")},
         "regmix": regmix,
     })  # fmt: skip
     tell(add_html_report(folder))
@@ -244,8 +244,8 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
 
 def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     """Returns the tokens of the table's domains ``(K,)``, None where they are not named."""
-    run, place = options.run, options.fit.domain_tokens
-    limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
+    asked, place = options.question, options.fit.domain_tokens
+    limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(asked, n) is not None]
     if place is None and limits:
         raise DataError(
             f"Expected --domain_tokens FILE with {' and '.join(limits)} and --runs, found none"
@@ -262,15 +262,15 @@ def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
 
 def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
     """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it."""
-    run = options.run
-    if run.max_epochs is None:
+    asked = options.question
+    if asked.max_epochs is None:
         return None
-    if run.target_tokens is None:
+    if asked.target_tokens is None:
         raise DataError("Expected --target_tokens with --max_epochs and --runs, found none")
-    caps = np.minimum(run.max_epochs * tokens / options.run_tokens, 1.0)
+    caps = np.minimum(asked.max_epochs * tokens / options.run_tokens, 1.0)
     if caps.sum() < 1:
         raise DataError(
-            f"Expected enough text for the run within {run.max_epochs:g} epochs, found text for "
+            f"Expected enough text for the run within {asked.max_epochs:g} epochs, found text for "
             f"{caps.sum():.3f} of it"
         )
     return caps
@@ -307,7 +307,7 @@ def _write_fit(
         search=spent(cost),
         jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
         **vars(found.details),
-        run_tokens=options.run_tokens if on_text or options.run.target_tokens else None,
+        run_tokens=options.run_tokens if on_text or options.question.target_tokens else None,
         run_epochs=epochs or {},
         peak_memory_megabytes=peak_memory_megabytes(),
         **provenance(() if on_text else ("scikit-learn", "lightgbm", "botorch")),

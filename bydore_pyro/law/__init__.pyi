@@ -4,6 +4,7 @@ from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .goal import Decision as Decision
 from .goal import Goal as Goal
+from .goal import Objective as Objective
 from .laplace import Law as Law
 from .laplace import LossPrediction as LossPrediction
 from .laplace import fit_law as fit_law

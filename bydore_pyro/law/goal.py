@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
-__all__ = ["Decision", "Goal"]
+__all__ = ["Decision", "Goal", "Objective"]
+
+Objective = Literal["mean", "worst", "none_worse"]  # see `bydore_pyro.law.decision`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
     """What is asked of a mixture, on Q targets.
+
+    This is the only place where objective, tolerance, probability, baseline and bounds are declared
+    and checked, and where their defaults stand. `Question` (`bydore_pyro.answer`) holds a goal
+    without targets; the forecast adds them.
 
     Attributes:
         objective: See `bydore_pyro.law.decision`.
@@ -37,7 +43,7 @@ class Goal:
         ValueError: When a number is out of its range, or a baseline stands without `none_worse`.
     """
 
-    objective: Literal["mean", "worst", "none_worse"] = "mean"
+    objective: Objective = "mean"
     composition: Tensor | None = None
     levels: Tensor | None = None
     importance: Tensor | None = None
@@ -49,7 +55,7 @@ class Goal:
     effective: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
-        if self.objective not in ("mean", "worst", "none_worse"):
+        if self.objective not in get_args(Objective):
             raise ValueError(
                 f"Expected the objective mean, worst or none_worse, actual {self.objective!r}"
             )

@@ -55,9 +55,10 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
             (f"A target model trained on exactly {weights[4:]}", f"{train} --out DIR"),
             ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
         ]
-    if record.agreement is None and record.found_by == "search":
-        again = f"bydore search --config {run}/config.json --seeds 5 --out SEEDS"
-        found.append(("Whether other seeds find the same", again))
+    if record.found_by == "search":
+        seed = int(record.asked("run", "seed") or 0) + 1
+        again = f"bydore search --config {run}/config.json --seed {seed} --out OTHER"
+        found.append(("The same with another seed, for bydore report RUN OTHER", again))
     return found
 
 
@@ -114,7 +115,7 @@ def _length(record: RunRecord, mixture: Mixture) -> str:
     It is as long as the run that the weights are for. Where none is known, no text is read more
     often than a training allows. Little text is read in the search's sequences and batches.
     """
-    asked = record.asked("run", "target_tokens")
+    asked = record.asked("question", "target_tokens")
     small = int(record.asked("run", "sequence_length") or LENGTH)
     sizes = [(LENGTH, BATCH), (small, int(record.asked("search", "batch_sequences") or BATCH))]
     for sequence, batch in [*sizes, (small, 1)]:

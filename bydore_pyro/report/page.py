@@ -28,7 +28,6 @@ from bydore_pyro.report.outlook import (
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
-    agreement_table,
     cautions,
     comparison_table,
     cost_sentence,
@@ -118,7 +117,6 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
             *(mixture.notes if mixture is not None else ()), *weights,
             weights_table(record), weights_table(record, whole=True), intervals_words(record),
             targets_table(record),
-            agreement_table(record),
             *regression_tables(record),
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.algorithm1 import AVERAGE_FROM
-from bydore_pyro.answer import COVERED, Outlook, agreement
+from bydore_pyro.answer import COVERED, Outlook
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import read_as
 from bydore_pyro.mixture import Mixture, require_finished, require_own
 from bydore_pyro.setup import Metrics
 
 if TYPE_CHECKING:
-    import pandas
     import xarray
 
 T = TypeVar("T")
@@ -38,7 +36,6 @@ class RunRecord:
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        agreement: Of several seeds, see `bydore_pyro.answer.agreement`.
         seeds: The runs of several seeds.
         forecast: Of an answer: the losses of the mixture that it was asked about.
         damaged: Files that are there and could not be read, with the reason.
@@ -51,7 +48,6 @@ class RunRecord:
     metrics: Metrics = field(default_factory=Metrics)
     mixture: Mixture | None = None
     trajectory: xarray.Dataset | None = None
-    agreement: pandas.DataFrame | None = None
     seeds: tuple[RunRecord, ...] = ()
     forecast: Outlook = field(default_factory=Outlook)
     damaged: tuple[str, ...] = ()
@@ -140,7 +136,6 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         metrics=metrics,
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),
-        agreement=_agreement(seeds),
         seeds=seeds,
         forecast=attempt("forecast.json", partial(read_as, Outlook)) or Outlook(),
     )
@@ -162,12 +157,6 @@ def _read_seeds(folder: Path) -> tuple[RunRecord, ...]:
         if seed.isdecimal() and (path / "mixture.json").is_file():
             found.append((int(seed), path))
     return tuple(read_run(path, f"seed {seed}") for seed, path in sorted(found))
-
-
-def _agreement(seeds: Sequence[RunRecord]) -> pandas.DataFrame | None:
-    with suppress(ValueError):  # a single one, or without intervals
-        return agreement([one.mixture for one in seeds if one.mixture is not None])
-    return None
 
 
 def _read_trajectory(path: Path) -> xarray.Dataset:

@@ -126,26 +126,6 @@ def round_table(record: RunRecord) -> Table:
     )
 
 
-def agreement_table(record: RunRecord) -> Table:
-    """Returns how several seeds agree on each domain."""
-    if record.agreement is None:
-        return Table()
-    rows = [
-        (str(name), number(one["mean"]), number(one["sd_over_seeds"], ".4f"),
-         number(one["posterior_sd"], ".4f"), number(one["coverage"], ".2f"),
-         "overconfident" if one["overconfident"] else "")
-        for name, one in record.agreement.head(MOST_SHOWN).iterrows()
-    ]  # fmt: skip
-    of_many = f" of the {MOST_SHOWN} largest of {len(record.agreement)} domains"
-    return Table(
-        header=("domain", "weight", "sd over seeds", "posterior's own sd", "coverage", ""),
-        rows=rows,
-        caption=f"The mean weights{of_many * (len(record.agreement) > MOST_SHOWN)} over the seeds. "
-        "Coverage: the share of pairs of seeds in which the interval of one holds the other's "
-        "weight",
-    )
-
-
 def cost_sentence(record: RunRecord) -> str:
     """Returns the cost of a run as a sentence; unknown parts are left out."""
     metrics, spent = record.metrics, record.metrics.search
@@ -185,7 +165,7 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
         ],
         "The runs searched on different text.": _texts(records),
         "The runs have different validation text: their losses do not compare.": [
-            str(record.asked("run", "validation") or "") for record in records
+            str(record.asked("question", "validation") or "") for record in records
         ],
     }
     return [line for line, values in properties.items() if len(set(filter(None, values))) > 1]

@@ -75,11 +75,6 @@ LIMITS = {
         "mean (Vehtari et al., arXiv 1507.02646).",
         ("Yes", "Roughly", "Not as a posterior"),
     ),
-    "seeds": Limits(  # share of pairs of seeds in which one's HDI holds the other's weight
-        "Would another seed find the same?", 0.8, 0.5,
-        "If seeds scattered as the posterior does, intervals would hold nearly their probability.",
-        ("Mostly", "In part", "No"),
-    ),
     "decided": Limits(  # share of the domains whose HDI is clear of what it is held against
         "How much is decided?", 0.5, 1e-9,
         "Good if at least half of the domains are decided, bad if none is.",
@@ -94,7 +89,7 @@ LIMITS = {
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; without the figures in its files there is no verdict."""
-    first, then = (_learned, _covered, _rounds, _settled), (_decided, _checked, _fits, _agrees)
+    first, then = (_learned, _covered, _rounds, _settled), (_decided, _checked, _fits)
     found = [judge(record) for judge in first]
     found += [*regression_verdicts(record), *(judge(record) for judge in (*then, _repeats))]
     return [verdict for verdict in found if verdict is not None]
@@ -278,30 +273,6 @@ def _checked(record: RunRecord) -> Verdict | None:
     return limits.judge(len(failing) / len(slopes), f"{text}.", answer=answer)
 
 
-def _agrees(record: RunRecord) -> Verdict | None:
-    limits, frame = LIMITS["seeds"], record.agreement
-    if frame is None:
-        if not record.searched:
-            return None
-        figures = "One search cannot say; bydore search --seeds 5 measures it."
-        return Verdict("unknown", limits.question, "Not measured", figures)
-    held = float(frame["coverage"].mean())
-    over = [str(name) for name in frame.index[frame["overconfident"]]]
-    figures = "No domain is overconfident."
-    if over:
-        figures = f"Less than half as wide as that spread, so overconfident: {listed(over, FEW)}."
-    figures, level = _trusted(record, limits, held, figures)
-    return limits.judge(
-        held,
-        f"An interval holds what another seed found in "
-        f"{percent(held, limits.good, limits.bad)} of the cases. "
-        f"{percent(limits.good)} or more is good, below {percent(limits.bad)} is bad. The largest "
-        f"standard deviation of a weight over the seeds is {number(frame['sd_over_seeds'].max())}. "
-        f"{figures}",
-        level="careful" if over and held >= limits.good else level,
-    )
-
-
 def _repeats(record: RunRecord) -> Verdict | None:
     epochs, tokens, limits = record.metrics.run_epochs, record.metrics.run_tokens, LIMITS["epochs"]
     if not epochs:
@@ -318,7 +289,7 @@ def _repeats(record: RunRecord) -> Verdict | None:
         return limits.judge(times, f"{figures}.", level="good", answer="No")
     read = listed([f"{name} {number(times, '.1f')} times" for name, times in often], FEW)
     figures = f"{run} reads {read}; --max_epochs caps it"
-    if record.by_matching and record.asked("run", "target_tokens") is None:
+    if record.by_matching and record.asked("question", "target_tokens") is None:
         figures += ", and with --target_tokens the weights count how little that teaches"
     answer = f"{len(often)} of {len(epochs)} domains"
     return limits.judge(most[0][1], f"{figures}.", answer=answer)

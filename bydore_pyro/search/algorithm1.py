@@ -17,16 +17,15 @@ from bydore_pyro.algorithm1 import (
 from bydore_pyro.data import Domains
 from bydore_pyro.files import RunFolder
 from bydore_pyro.mixture import jitter
-from bydore_pyro.proxy import Proxy
 from bydore_pyro.setup import (
     Drive,
     Found,
     Options,
     broken_off,
     common_metrics,
-    language_model,
     learning_of,
-    processes,
+    leave_answer,
+    proxy_of,
     question_of,
     tell_cautions,
     write_inputs,
@@ -52,10 +51,9 @@ def search_by_linear_evidence(
         ValueError: When `guide_warmup` leaves no step; and see `search`.
     """
     seed, config = options.run.seed, options.search
-    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
     state = LinearSearch.begin(
         domains,
-        Proxy(model, options.proxy, parallel=processes(options)),
+        proxy_of(options, domains),  # nothing is written without
         options.linear,
         steps=config.steps,
         batch_sequences=config.batch_sequences,
@@ -97,7 +95,7 @@ def search_by_linear_evidence(
             fit=fit,
         )
         found = Found(answer, metrics, state.proxy, means, losses)
-        found.leave(folder)
+        leave_answer(folder, answer, metrics)
         if isinstance(state.learner, BayesianLearner) and folder.writes:
             folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())
     return found

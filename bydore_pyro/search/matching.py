@@ -16,15 +16,12 @@ from bydore_pyro.measure import (
     READINGS,
     Measurement,
     Reading,
-    TargetMeasurement,
     check_residual,
     keep_measurement,
     measure,
     measured_training,
     read_measurements,
-    read_target,
     readings_text,
-    set_parameters,
 )
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.algorithm1 import search_by_linear_evidence
@@ -36,9 +33,12 @@ from bydore_pyro.setup import (
     belongs_of,
     broken_off,
     common_metrics,
-    language_model,
     learning_of,
+    leave_answer,
     processes,
+    proxy_of,
+    question_of,
+    read_targets,
     search_domains,
     search_readings,
     targets_of,
@@ -75,10 +75,8 @@ def search(
     """
     if options.run.evidence == "linear":
         return search_by_linear_evidence(options, domains, folder, name)
-    seed, config = options.run.seed, options.search
-    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
-    proxy = Proxy(model, options.proxy, parallel=processes(options))
-    sketch = GradientSketch(proxy, config.sketch_size, seed)
+    proxy = proxy_of(options, domains)  # nothing is written without
+    sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
     write_inputs(folder, options, domains.corpus, name)
     tell_cautions(options, domains)
     if plan is None:
@@ -88,7 +86,7 @@ def search(
         options=options,
         domains=domains,
         parallel=proxy.parallel,
-        total=0 if options.run.checkpoint else config.steps,
+        total=0 if options.run.checkpoint else options.search.steps,
         content=lambda: proxy_content(proxy, domains),
     )
     with broken_off(drive, proxy.cost):
@@ -103,7 +101,7 @@ def search(
                 found = dataclasses.replace(
                     found, metrics=dataclasses.replace(found.metrics, measured=hashes)
                 )
-        found.leave(folder)
+        leave_answer(folder, found.answer, found.metrics)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)
@@ -166,16 +164,11 @@ def _answered(
     plan: TrialPlan | None,
 ) -> tuple[Found, list[Reading]]:
     """Reads the target where the domains were measured, and answers; returns all readings too."""
-    cost = proxy.cost
-    rounds: list[TargetMeasurement] = []
-    for one in measured:  # the last leaves the model as it was at the end
-        set_parameters(proxy, one)
-        with cost.part("gradients"):
-            # Anew, where a search goes on too: all processes read, and what it costs is the same.
-            read = read_target(sketch, one, domains, each=not options.run.validates_all, anew=True)
-            rounds.append(read)
+    cost, seed = proxy.cost, options.run.seed
+    # Anew, where a search goes on too: all processes read, and what it costs is the same.
+    rounds = read_targets(sketch, measured, domains, anew=True)
     with cost.part("guide"):
-        targets = targets_of(options, domains, rounds, with_guide=True)
+        targets = targets_of(domains, rounds, seed, with_guide=True)
     found, drawn = targets.found, targets.drawn
     if not drawn.settled:
         tell("warning: the draws of the posterior have not settled: intervals are rough")
@@ -190,17 +183,17 @@ def _answered(
                 covariance_of([last.evidence], found.optimum),
                 1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
             )
-    known = search_readings(options, measured)
+    known, question = search_readings(options, measured), question_of(options, domains)
     try:
-        answer, readings = answered(options, domains, targets, known, plan, cost)
+        answer, readings = answered(question, domains, targets, known, plan, cost, seed=seed)
     except ValueError as error:  # what was measured is not lost for it
-        if options.goal.objective == "mean":
+        if question.goal.objective == "mean":
             raise
         line = f"{error}. The weights are for --objective mean; bydore ask takes another"
         tell(f"warning: {line}")
-        mean = dataclasses.replace(options.goal, objective="mean")
-        options = dataclasses.replace(options, goal=mean)
-        answer, readings = answered(options, domains, targets, known, plan, cost)
+        mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
+        question = dataclasses.replace(question, goal=mean)
+        answer, readings = answered(question, domains, targets, known, plan, cost, seed=seed)
         notes = (f"{line}.", *answer.mixture.notes)
         noted = dataclasses.replace(answer.mixture, notes=notes)
         answer = dataclasses.replace(answer, mixture=noted)

@@ -34,10 +34,8 @@ from bydore_pyro.setup import (
     Options,
     Targets,
     TrialRecord,
-    bounds_of,
     forecast_for,
     language_model,
-    largest_weights,
     question_of,
 )
 from bydore_pyro.terminal import tell
@@ -49,7 +47,7 @@ DIGITS = 9  # of weights that are tried: processes that share the proxies must a
 def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
     """Returns the problem that the options of a search pose, without a limit of cost; its finished
     proxies lie in the folder `runs`."""
-    corpus = domains.corpus
+    corpus, question = domains.corpus, question_of(options, domains)
     return Problem(
         corpus=corpus,
         names=domains.names,
@@ -63,9 +61,9 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
         seed=options.run.seed,
         budget=math.inf,
         runs=runs,
-        most=largest_weights(options, domains),
-        least=bounds_of(options.goal, domains)[0],
-        run_tokens=options.run_tokens if options.run.target_tokens else None,
+        most=question.most,
+        least=question.least,
+        run_tokens=options.question.target_tokens,
         cluster=options.run.cluster,
     )
 
@@ -132,7 +130,7 @@ class TrialPlan:
                 weights = by_law
             else:
                 weights = candidate(found, drawn, length, question.run)
-                weights = raised(weights[None], question.least_weights)[0]
+                weights = raised(weights[None], question.bounds[0])[0]
             mixture = problem.mixture(weights.numpy().round(DIGITS))
             mixtures.append(mixture_within(mixture, question, free=False))
         rows = np.array([mixture.weights for mixture in mixtures])
@@ -171,27 +169,30 @@ def tried_before(record: TrialRecord, domains: Domains) -> TriedSteps | None:
 
 
 def answered(
-    options: Options,
+    question: Question,
     domains: Domains,
     targets: Targets,
     readings: Sequence[Reading],
     plan: TrialPlan | None,
     cost: Cost,
     tried: TriedSteps | None = None,
+    *,
+    seed: int,
 ) -> tuple[Answer, list[Reading]]:
-    """Answers the question of the options; by trial runs too, where they pay.
+    """Answers a question; by trial runs too, where they pay.
 
     They do not where the domains cover the targets: then the law's mixture is the answer. What new
     trials lose on every domain joins the readings, and the law is fitted again.
 
     Args:
-        options: Of the run.
+        question: What is asked.
         domains: The text.
         targets: As the run has read them.
         readings: Of the search and of trials that were made before.
         plan: New trials; None without any.
         cost: The counter.
         tried: Trials on these targets that were made before. A plan of more replaces them.
+        seed: Of the law's draws.
 
     Returns:
         The answer, and all readings.
@@ -200,7 +201,6 @@ def answered(
         DataError: See `answer_of`.
     """
     readings = list(readings)
-    question, seed = question_of(options, domains), options.run.seed
     found, drawn = targets.found, targets.drawn
     with cost.part("law"):
         forecast = forecast_for(domains, targets, readings, seed)

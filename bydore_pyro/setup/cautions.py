@@ -7,6 +7,7 @@ import numpy as np
 from bydore_pyro.data import Domains
 from bydore_pyro.errors import listed
 from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.targets import targets_are_domains
 from bydore_pyro.terminal import tell
 
 CAUTIONS = "cautions"  # in a store's index: of copies, found when a target is read
@@ -22,8 +23,8 @@ def cautions_of(options: Options, domains: Domains) -> list[str]:
     """
     corpus, found = domains.corpus, [*domains.corpus.index.get(CAUTIONS, ())]
     documents, rows = domains.validation_documents, domains.validation_rows
-    whole = {"all": slice(None)}
-    parts = whole if options.run.validates_all or len(rows) > FEW_DOCUMENTS else rows
+    together = targets_are_domains(domains) or len(rows) > FEW_DOCUMENTS
+    parts = {"all": slice(None)} if together else rows
     counts = {name: len(np.unique(documents[own])) for name, own in parts.items()}
     if few := _few(counts):
         found.append(

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from bydore_pyro.answer import RunLength
 from bydore_pyro.data import (
     CorpusConfig,
     Domains,
     RowConfig,
     TokenStore,
-    check_needed,
     copies_in,
-    gathered,
     is_store,
     joined_stores,
     load_tokens,
@@ -30,11 +27,12 @@ from bydore_pyro.data import (
     with_validation_file,
     without_documents,
 )
-from bydore_pyro.errors import DataError, distinct, listed
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
-from bydore_pyro.mixture import Mixture, numbers_of
 from bydore_pyro.proxy import (
+    Cost,
     Parallel,
+    Proxy,
     build_language_model,
     configuration_of,
     load_language_model,
@@ -42,8 +40,8 @@ from bydore_pyro.proxy import (
     read_model_config,
 )
 from bydore_pyro.setup.cautions import CAUTIONS
-from bydore_pyro.setup.goal import bounds_of, references_of
-from bydore_pyro.setup.options import Options, RunConfig
+from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.question import question_of
 from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.terminal import device_named, tell
 
@@ -61,16 +59,13 @@ def load_domains(
         text_column: Of the targets' files; the options' when None.
 
     Raises:
-        DataError: When data, domains, validation set or proxy are not what the run needs.
-        ValueError: When the shares of the validation set are none, or there is no such device.
+        DataError: When data, domains, targets or proxy are not what the run needs, or nothing can
+            answer the question (`question_of`).
+        ValueError: When the shares of the targets are none, or there is no such device.
     """
-    files = options.run.validation_files()
-    for path in files.values():
-        if not path.exists():
-            raise DataError(f"Expected a file for --validation, found none: {path}")
-    validation = [name for name in options.run.validation_shares() if name not in files]
-    validation = [] if options.run.validates_all else validation
-    needed = (*validation, *(options.run.domains or ()))
+    files = options.question.files()
+    targets = [name for name in options.question.targets() if name not in files]
+    needed = (*targets, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
         _check_tokenizer(Path(options.run.checkpoint), corpus)
@@ -88,45 +83,41 @@ def load_domains(
     selected(needed, corpus.names)
     prepared = not added and not names_shards(options.run.data)
     rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
-    corpus = with_targets(corpus, options.run, rows, prepared=prepared)
+    corpus = with_targets(corpus, options, rows, prepared=prepared)
     domains = search_domains(options, corpus, options.run.seed)
-    consumed_tokens(options, domains)
-    largest_weights(options, domains)
-    references_of(options.goal, domains)
+    question_of(options, domains)
     return domains
 
 
 def with_targets(
-    corpus: TokenStore, run: RunConfig, rows: RowConfig | None = None, *, prepared: bool
+    corpus: TokenStore, options: Options, rows: RowConfig | None = None, *, prepared: bool
 ) -> TokenStore:
-    """Returns a store with the files of a validation set as domains too.
+    """Returns a store with the files among the targets as domains too.
 
     Tells, and notes in its index, how much of each target stands in the training text; leaves these
     documents out if the options ask for it.
 
     Args:
         corpus: The text.
-        run: Names the validation set and the domains to train on.
+        options: They name the targets and the domains to train on.
         rows: The columns of the files.
         prepared: Whether `prepare` has compared all of the corpus, so that only files are.
 
     Raises:
         DataError: When a file is not usable, see `with_validation_file`, or only copies are in it.
     """
-    files = run.validation_files()
-    trained = run.domains and selected(run.domains, corpus.names)
+    asked, domains = options.question, options.run.domains
+    files = asked.files()
+    trained = domains and selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
     for path in files.values():
         corpus = with_validation_file(corpus, path, rows)
-    targets = (
-        files if prepared or run.validates_all else selected(run.validation_shares(), corpus.names)
-    )
-    for target in targets:
+    for target in files if prepared else selected(asked.targets(), corpus.names):
         found = copies_in(corpus, target, names)
         if not found:
             continue
         copies = np.any([*found.values()], 0)
-        if run.drop_copies and copies.all():
+        if asked.drop_copies and copies.all():
             raise DataError(
                 f"Expected text in '{target}' that is not trained on, found copies alone"
             )
@@ -135,12 +126,12 @@ def with_targets(
         line = (
             f"{copies.mean():.0%} of the target '{target}' stands in the training text "
             f"({copies.sum()} of {len(copies)} documents: {places}); "
-            + ("they are left out" if run.drop_copies else "--drop_copies leaves them out")
+            + ("they are left out" if asked.drop_copies else "--drop_copies leaves them out")
         )
         tell(f"warning: {line}")
         noted = {**corpus.index, CAUTIONS: [*corpus.index.get(CAUTIONS, ()), line]}
         corpus = dataclasses.replace(corpus, index=noted)
-        if run.drop_copies:
+        if asked.drop_copies:
             corpus = without_documents(corpus, target, copies)
     return corpus
 
@@ -163,7 +154,7 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     # --smoke reads little text, which nobody asked of a store or of shards.
     corpus = CorpusConfig() if run.smoke and (in_place or is_store(Path(run.data))) else None
     rows = options.rows
-    if run.validation_files() and (in_place or is_store(Path(run.data))):
+    if options.question.files() and (in_place or is_store(Path(run.data))):
         rows = RowConfig(domain_column=rows.domain_column)  # the others are of the targets' files
     given = run.data, corpus or options.corpus, options.tokenizer, rows
     cache = Path(run.cache) if run.cache else None
@@ -192,6 +183,13 @@ def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Mod
     return model.to(options.device)
 
 
+def proxy_of(options: Options, domains: Domains, cost: Cost | None = None) -> Proxy:
+    """Returns the model whose gradients are measured, as before its first step; its passes are
+    counted in `cost`, a new counter when None."""
+    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
+    return Proxy(model, options.proxy, cost, parallel=processes(options))
+
+
 def processes(options: Options) -> Parallel:
     """Returns the processes that share the batches of the run of these options."""
     return Parallel(cpu=options.device.type == "cpu")
@@ -211,21 +209,20 @@ def search_domains(
 def domains_of(
     options: Options, corpus: TokenStore, seed: int, *, measured: int = 0, checked: int = 0
 ) -> Domains:
-    """Returns the options' domains and validation set, in the orders of a seed; `measured`
-    sequences of each domain are kept for measuring, of which `checked` are left to the check. Small
-    domains are pooled."""
-    validation, sequences = options.run.validation_shares(), options.run.validation_sequences
-    corpus = with_branches(corpus, [] if options.run.validates_all else validation)
+    """Returns the options' domains and targets, in the orders of a seed; `measured` sequences of
+    each domain are kept for measuring, of which `checked` are left to the check. Small domains are
+    pooled. Who names no target asks for every domain."""
+    targets, sequences = options.question.targets(), options.run.validation_sequences
+    corpus = with_branches(corpus, targets)
     corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
-    if options.run.validates_all:
-        validation = dict.fromkeys(names, 1.0)
-        sequences = max(sequences, 2 * len(names))
+    if not targets:  # 'all'
+        targets = dict.fromkeys(names, 1.0)
     return Domains(
         corpus,
-        validation,
+        targets,
         names=names,
         sequence_length=options.run.sequence_length,
-        validation_sequences=sequences,
+        validation_sequences=max(sequences, 2 * len(targets)),
         measured=measured,
         checked=checked,
         seed=seed,
@@ -260,63 +257,6 @@ def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,
     }
-
-
-def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
-    """Returns the tokens of each domain that were read before; 0 where `consumed` names no file.
-
-    Raises:
-        DataError: When the file cannot be read or names another domain.
-    """
-    found: dict[str, float] = {}
-    if options.run.consumed is not None:
-        path = Path(options.run.consumed)
-        found = gathered(numbers_of(path, "tokens_by_domain"), domains.pools)
-        check_needed(found, domains.names)
-    return {name: found.get(name, 0.0) for name in domains.names}
-
-
-def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
-    """Returns the largest weights that `at_most` and `max_epochs` allow, None without these.
-
-    Raises:
-        DataError: When the domains hold too little text for a run within them, or one for what
-            `at_least` asks.
-    """
-    epochs, (least, given) = options.run.max_epochs, bounds_of(options.goal, domains)
-    if epochs is None and not given:
-        return None
-    most = dict.fromkeys(domains.names, 1.0) | given
-    if epochs is not None:
-        tokens, read = options.run_tokens, consumed_tokens(options, domains)
-        text = domains.most_weights(epochs, tokens)
-        left = {name: max(0.0, text[name] - count / tokens) for name, count in read.items()}
-        most = {name: min(most[name], left[name]) for name in domains.names}
-        for name, share in least.items():
-            if share > most[name]:
-                asked, room = distinct(share, most[name], 6)
-                raise DataError(
-                    f"Expected --at_least within --max_epochs, found {name}={asked} where "
-                    f"{epochs:g} epochs are {room} of the run"
-                )
-    Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
-    return most
-
-
-def run_of(options: Options, domains: Domains) -> RunLength | None:
-    """Returns the run on these domains that `--target_tokens` asks for, None without one."""
-    tokens = options.run.target_tokens
-    if tokens is None:
-        return None
-    once = domains.most_weights(1.0, tokens)
-    rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
-    read = [count / tokens for count in consumed_tokens(options, domains).values()]
-    return RunLength(
-        tokens=tokens,
-        repetition_constant=options.run.repetition_constant,
-        rates=rates,
-        before=torch.tensor(read, dtype=torch.float64),
-    )
 
 
 def uniform_weights(domains: Domains) -> dict[str, float]:

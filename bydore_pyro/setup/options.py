@@ -14,7 +14,6 @@ import torch
 from bydore_pyro.algorithm1 import LinearConfig
 from bydore_pyro.command_line import (
     Checked,
-    Tokens,
     number_of_tokens,
     option,
     parse_options,
@@ -22,22 +21,13 @@ from bydore_pyro.command_line import (
     resumed_run,
     warn_idle,
 )
-from bydore_pyro.data import (
-    TREE,
-    CorpusConfig,
-    RowConfig,
-    TokenizerConfig,
-    is_remote,
-    name_of_validation_file,
-    target_and_share,
-)
-from bydore_pyro.errors import DataError
+from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
 from bydore_pyro.measure import MatchingConfig
 from bydore_pyro.mixture import REPETITION_CONSTANT
 from bydore_pyro.pieces import CLUSTER
 from bydore_pyro.proxy import ProxyConfig
-from bydore_pyro.setup.goal import KNOWN, GoalConfig
-from bydore_pyro.shards import names_shards
+from bydore_pyro.setup.places import absolute
+from bydore_pyro.setup.question_config import QuestionConfig
 from bydore_pyro.terminal import device_named
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -59,7 +49,6 @@ SMOKE = {
 
 
 ENVIRONMENT = "environment"
-ALL = "all"  # in place of a target's name: every domain that is trained on
 # Options of one evidence, without those that --smoke sets; they have no effect with the other.
 OF_MATCHING = ("sketch_size", "trial_share")
 OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
@@ -70,7 +59,7 @@ class RunConfig(Checked):
     """What is run, on what, and where the results go.
 
     Raises:
-        ValueError: When an option is out of its range, or needs `target_tokens`.
+        ValueError: When an option is out of its range.
     """
 
     data: str = option(
@@ -86,17 +75,6 @@ class RunConfig(Checked):
     )
     domains: list[str] | None = option(
         None, "Domains to train on; web/law that is none stands for all below it. Default: all."
-    )
-    validation: list[str] = option(
-        [],
-        "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
-        "rows (.jsonl, .parquet; --text_column names the column) or of text (.txt) can be given "
-        "instead of a domain; its text is never trained on. Shares say how much each counts. "
-        "'all': every domain that is trained on, equally. Default with --data environment: "
-        "docstrings.",
-    )
-    drop_copies: bool = option(
-        False, "Leave out documents of --validation that stand in the training text too."
     )
     evidence: Literal["matching", "linear"] = option(
         "matching",
@@ -123,19 +101,6 @@ class RunConfig(Checked):
     validation_sequences: int = option(
         512, "Maximum number of sequences in the validation set.", least=1
     )
-    max_epochs: float | None = option(
-        None,
-        "Maximum number of times that the text of a domain may be read in a run of "
-        "--target_tokens; weights are capped accordingly. Default: no limit.",
-        above=0,
-    )
-    target_tokens: Tokens | None = option(
-        None,
-        "Length in tokens, such as 4e6 or 0.4B, of the run for which the weights are meant. If it "
-        "is given, a search by matching accounts for the lower value of repeated text. Default: "
-        "the length of the search.",
-        above=0,
-    )
     repetition_constant: float = option(
         REPETITION_CONSTANT,
         "Matching, with --target_tokens: constant R, the number of epochs after which the value"
@@ -156,13 +121,8 @@ class RunConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.target_tokens is None:
-            warn_idle(self, ("repetition_constant",), "no target_tokens")
         if self.checkpoint is not None:
             warn_idle(self, ("proxy",), "a checkpoint")
-        for name in ("consumed", *(["max_epochs"] if self.checkpoint else [])):
-            if getattr(self, name) is not None and self.target_tokens is None:
-                raise ValueError(f"Expected --target_tokens with --{name}, found none")
 
     @property
     def model(self) -> str:
@@ -174,87 +134,11 @@ class RunConfig(Checked):
         return dataclasses.replace(
             self,
             data=self.data if self.data == ENVIRONMENT else absolute(self.data),
-            validation=targets_anywhere(self.validation),
             # Our own models are found from anywhere.
             proxy=self.proxy if self.proxy.startswith("models/") else absolute(self.proxy),
             checkpoint=self.checkpoint and absolute(self.checkpoint),
             consumed=self.consumed and absolute(self.consumed),
         )
-
-    @property
-    def validates_all(self) -> bool:
-        """Whether every domain that is trained on is a target."""
-        return self.validation == [ALL]
-
-    def validation_shares(self) -> dict[str, float]:
-        """Returns the validation set as shares by domain; a file counts as one of its name.
-
-        Raises:
-            ValueError: When a share is no number, a domain stands twice, or there is none.
-        """
-        shares: dict[str, float] = {}
-        given = self.validation or (["docstrings"] if self.data == ENVIRONMENT else [])
-        if not given:
-            raise ValueError(
-                "Expected --validation NAME, the domain whose held-out text is the target, found "
-                "none"
-            )
-        for entry in given:
-            named, share = target_and_share(entry)
-            name = name_of_validation_file(named) or named
-            try:
-                value = 1.0 if share is None else float(share)
-                if not math.isfinite(value):
-                    raise ValueError
-            except ValueError:
-                raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'") from None
-            if name in shares:
-                raise ValueError(f"Expected every validation domain once, found '{name}' twice")
-            shares[name] = value
-        return shares
-
-    def validation_files(self) -> dict[str, Path]:
-        """Returns the files among the validation set, by the names of their domains.
-
-        Raises:
-            DataError: When a file is of a kind that is not read.
-        """
-        named = [target_and_share(entry)[0] for entry in self.validation]
-        for entry in named:
-            if name_of_validation_file(entry) is None and "." in entry and Path(entry).is_file():
-                raise DataError(
-                    "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
-                    f"(.txt) for --validation, found {entry}"
-                )
-        files = {name_of_validation_file(entry): Path(entry) for entry in named}
-        return {name: path for name, path in files.items() if name is not None}
-
-
-def targets_anywhere(validation: Sequence[str]) -> list[str]:
-    """Returns a validation set whose files are found from any working directory."""
-    target = []
-    for entry in validation:
-        named, share = target_and_share(entry)
-        path = absolute(named) if name_of_validation_file(named) else named
-        target.append(path if share is None else f"{path}={share}")
-    return target
-
-
-def mixture_anywhere(source: str) -> str:
-    """Returns a mixture's source; its file or folder is found from any working directory."""
-    return source if source in KNOWN else absolute(source)
-
-
-def absolute(place: str) -> str:
-    """Returns the absolute path of what is there; a name of anything else stays."""
-    kind, _, inside = place.partition(":")
-    if Path(place.removesuffix(TREE)).exists():
-        return str(Path(place).absolute())
-    if is_remote(inside):
-        return place
-    if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
-        return f"{kind}:{Path(inside).absolute()}"
-    return place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,17 +146,18 @@ class Options:
     """All options of a run, by the part that they configure.
 
     Raises:
-        ValueError: When a round has no step, or the kind of evidence does not answer what is asked.
+        ValueError: When a round has no step, the kind of evidence does not answer what is asked, or
+            an option needs `target_tokens`.
     """
 
     run: RunConfig
+    question: QuestionConfig
     corpus: CorpusConfig
     rows: RowConfig
     tokenizer: TokenizerConfig
     proxy: ProxyConfig
     search: MatchingConfig
     linear: LinearConfig
-    goal: GoalConfig
 
     def __post_init__(self) -> None:
         steps, rounds = self.search.steps, self.search.rounds
@@ -283,13 +168,21 @@ class Options:
             )
         if self.run.evidence == "linear" and self.run.checkpoint is not None:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+        asked = self.question
         known = self.run.evidence == "matching" and self.run.checkpoint is None
-        if not known and self.goal.objective != "mean":
+        if not known and asked.objective != "mean":
             raise ValueError(
                 "Expected --evidence matching and a proxy, whose losses are read, with --objective "
-                f"{self.goal.objective}, found a checkpoint or linear evidence"
+                f"{asked.objective}, found a checkpoint or linear evidence"
             )
-        if self.run.evidence == "linear" and self.goal.at_least:
+        needs = {
+            "consumed": self.run.consumed,
+            "max_epochs": self.run.checkpoint and asked.max_epochs,
+        }
+        for name, value in needs.items():
+            if value is not None and asked.target_tokens is None:
+                raise ValueError(f"Expected --target_tokens with --{name}, found none")
+        if self.run.evidence == "linear" and asked.at_least:
             raise ValueError("Expected --evidence matching with --at_least, found linear")
 
     def measured_sequences(self, num_domains: int) -> int:
@@ -306,7 +199,7 @@ class Options:
     @property
     def run_tokens(self) -> float:
         """Length of the run that the weights are for, in tokens."""
-        return self.run.target_tokens or self.search.steps * self.batch_tokens
+        return self.question.target_tokens or self.search.steps * self.batch_tokens
 
     @property
     def batch_tokens(self) -> int:
@@ -314,11 +207,14 @@ class Options:
         return self.search.batch_sequences * self.run.sequence_length
 
     def resolved(self) -> Self:
-        """Returns options with absolute paths, with the steps that `tokens` or `checkpoint` imply;
-        warns of options that have no effect."""
-        run, search, goal = self.run.anywhere(), self.search, self.goal
-        goal.warn_of_idle()
-        goal = dataclasses.replace(goal, baseline=mixture_anywhere(goal.baseline))
+        """Returns options with absolute paths, the environment's own target, and the steps that
+        `tokens` or `checkpoint` imply; warns of options that have no effect."""
+        run, question, search = self.run.anywhere(), self.question.anywhere(), self.search
+        question.warn_of_idle()
+        if not question.validation and run.data == ENVIRONMENT:
+            question = dataclasses.replace(question, validation=["docstrings"])
+        if question.target_tokens is None:
+            warn_idle(run, ("repetition_constant",), "no target_tokens")
         if run.evidence == "linear":
             warn_idle(search, OF_MATCHING, "evidence linear")
         else:
@@ -332,7 +228,7 @@ class Options:
         elif run.tokens is not None:
             steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
             search = dataclasses.replace(search, steps=steps)
-        return dataclasses.replace(self, run=run, search=search, goal=goal)
+        return dataclasses.replace(self, run=run, question=question, search=search)
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Returns plain values, by part and name."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.answer import Answer, Question, inference_data, plot_weights
+from bydore_pyro.answer import Answer, inference_data, plot_weights
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.errors import DataError, RunFolderError, expecting
@@ -29,9 +29,7 @@ from bydore_pyro.files import (
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.pieces import join_cluster
 from bydore_pyro.proxy import Cost, Parallel, Proxy
-from bydore_pyro.setup.cautions import cautions_of
-from bydore_pyro.setup.domains import largest_weights, processes, run_of
-from bydore_pyro.setup.goal import baseline_name, bounds_of, references_of
+from bydore_pyro.setup.domains import processes
 from bydore_pyro.setup.metrics import spent
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import Metrics
@@ -68,39 +66,18 @@ class Found:
         """The weights to train on."""
         return self.answer.mixture
 
-    def leave(self, folder: RunFolder) -> None:
-        """Writes mixture, draws, guide, picture, record; warns of a proxy that has not learned."""
-        answer = self.answer
-        folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
-        if answer.sites:
-            folder.write_posterior("posterior.nc", inference_data(answer))
-            folder.write_figure("posterior.png", plot_weights(answer.mixture))
-        if answer.posterior is not None and answer.posterior.guide is not None:
-            folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
-        folder.write_json("metrics.json", plain(self.metrics))
-        if warning := self.metrics.learning.warning:
-            tell(f"warning: {warning}")
 
-
-def question_of(options: Options, domains: Domains) -> Question:
-    """Returns the question that the options of a run ask."""
-    goal = options.goal
-    return Question(
-        names=domains.names,
-        tokenizer=domains.corpus.tokenizer_sha256,
-        data_sha256=domains.corpus.sha256,
-        pools=domains.pools,
-        run=run_of(options, domains),
-        tokens=options.run.target_tokens,
-        most=largest_weights(options, domains),
-        least=bounds_of(goal, domains)[0],
-        objective=goal.objective,
-        tolerance=goal.tolerance,
-        probability=goal.probability,
-        baseline=baseline_name(goal),
-        references=references_of(goal, domains),
-        notes=tuple(f"{one[0].upper()}{one[1:]}." for one in cautions_of(options, domains)),
-    )
+def leave_answer(folder: RunFolder, answer: Answer, metrics: Metrics) -> None:
+    """Writes mixture, draws, picture, guide, record; warns of a proxy that has not learned."""
+    folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
+    if answer.sites:
+        folder.write_posterior("posterior.nc", inference_data(answer))
+        folder.write_figure("posterior.png", plot_weights(answer.mixture))
+    if answer.posterior is not None and answer.posterior.guide is not None:
+        folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
+    folder.write_json("metrics.json", plain(metrics))
+    if warning := metrics.learning.warning:
+        tell(f"warning: {warning}")
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,14 @@ from torch import Tensor
 from bydore_pyro.answer import Forecast, RunLosses, forecast_of
 from bydore_pyro.core import Matching, Posterior, draw_posterior, match
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import Measurement, Reading, TargetMeasurement
+from bydore_pyro.measure import (
+    Measurement,
+    Reading,
+    TargetMeasurement,
+    read_target,
+    set_parameters,
+)
+from bydore_pyro.proxy import GradientSketch
 from bydore_pyro.setup.options import Options
 
 FEWEST = 2  # readings that a law is fitted to
@@ -27,8 +34,8 @@ class Targets:
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
         importance: Of each, of sum 1.
-        losses: Of each, where the search was read ``(R, Q)``, nats per token; ``(R, 0)`` where
-            every domain is a target.
+        losses: Of each, where the search was read ``(R, Q)``, nats per token; None where the
+            targets are the domains, whose losses all runs are read on.
         unexplained: Share of each one's gradient that no mixture explains.
         measured: The domains, and behind them others that the runs trained on too.
         transfer: Cross products of all these domains' gradients.
@@ -39,26 +46,57 @@ class Targets:
     drawn: Posterior
     compositions: Mapping[str, Tensor]
     importance: Mapping[str, float]
-    losses: Tensor
+    losses: Tensor | None
     unexplained: Sequence[float]
     measured: Sequence[str]
     transfer: Tensor
 
 
+def targets_are_domains(domains: Domains) -> bool:
+    """Whether the targets are all domains that are trained on, and nothing else.
+
+    Then each is made of itself alone and its loss is the domain's: nothing is to be inferred.
+    """
+    return domains.validation_shares.keys() == {*domains.names}
+
+
+def read_targets(
+    sketch: GradientSketch,
+    measured: Iterable[Measurement],
+    domains: Domains,
+    *,
+    anew: bool = False,
+) -> list[TargetMeasurement]:
+    """Reads the targets at the parameters of each measurement, together and each by itself.
+
+    The model keeps the parameters of the last one. See `read_target`.
+    """
+    each, found = not targets_are_domains(domains), []
+    for one in measured:
+        set_parameters(sketch.model, one)
+        with sketch.model.cost.part("gradients"):
+            found.append(read_target(sketch, one, domains, each=each, anew=anew))
+    return found
+
+
 def targets_of(
-    options: Options,
     domains: Domains,
     rounds: Sequence[TargetMeasurement],
+    seed: int,
     *,
     with_guide: bool = False,
     measured: Sequence[str] | None = None,
 ) -> Targets:
     """Draws from the posterior of what the targets are made of, together and each by itself.
 
-    Where every domain is a target, what they are made of is known. Rounds are of the domains, or of
-    all that were measured, some of which are not to be trained on.
+    Args:
+        domains: Of the question.
+        rounds: What `read_targets` has read.
+        seed: Of the draws.
+        with_guide: See `draw_posterior`.
+        measured: Names of the rounds' domains, where some of them are not to be trained on.
     """
-    seed, importance = options.run.seed, domains.validation_shares
+    importance = domains.validation_shares
     order = list(measured or domains.names)
     others = [name for name in order if name not in domains.names]
     whole = [one.restricted([order.index(n) for n in (*domains.names, *others)]) for one in rounds]
@@ -66,20 +104,24 @@ def targets_of(
     found = match([one.evidence for one in rounds])
     transfer = match([one.evidence for one in whole]).gram if others else found.gram
     drawn = draw_posterior(found, with_guide=with_guide, seed=seed)
-    names = tuple(importance)
-    if options.run.validates_all:
-        compositions = dict(zip(names, torch.eye(len(names)).double()[:, None], strict=True))
+    names, losses = tuple(importance), None
+    if targets_are_domains(domains):
+        places = [domains.names.index(name) for name in names]
+        compositions = dict(
+            zip(names, torch.eye(len(names)).double()[places][:, None], strict=True)
+        )
         unexplained = [0.0] * len(names)
-    elif len(names) == 1:
-        compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
     else:
-        alone = {name: match([one.parts[name].evidence for one in rounds]) for name in names}
-        compositions = {name: draw_posterior(one, seed=seed).weights for name, one in alone.items()}
-        unexplained = [one.unexplained for one in alone.values()]
-    losses = torch.empty(len(rounds), 0).double()  # those of the domains, where these are targets
-    if not options.run.validates_all:
         parts = [one.parts or {names[0]: one} for one in rounds]
         losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
+        if len(names) == 1:
+            compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+        else:
+            alone = {name: match([of[name].evidence for of in parts]) for name in names}
+            compositions = {
+                name: draw_posterior(one, seed=seed).weights for name, one in alone.items()
+            }
+            unexplained = [one.unexplained for one in alone.values()]
     return Targets(
         rounds=rounds,
         found=found,
@@ -130,7 +172,7 @@ def forecast_for(
     places = [targets.measured.index(name) for name in trained]
     losses = torch.tensor([[one.losses[name] for name in read] for one in readings]).double()
     of_targets = targets.losses
-    if not of_targets.shape[1]:
+    if of_targets is None:
         of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
     runs = RunLosses(
         tokens=torch.tensor([[one.tokens[name] for name in trained] for one in readings]).double(),

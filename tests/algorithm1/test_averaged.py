@@ -17,6 +17,7 @@ from bydore_pyro.answer.question import Question
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError
+from bydore_pyro.law.goal import Goal
 
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
 B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
@@ -75,9 +76,8 @@ def test_the_mixture_states_mean_spread_and_interval(state: LinearSearch) -> Non
         inside = ((column >= low) & (column <= high)).mean()
         assert inside == pytest.approx(0.94, abs=0.005)
     assert (mixture.tokenizer, mixture.data_sha256) == ("t", "d")
-    capped = averaged_answer(
-        state, dataclasses.replace(QUESTION, most={**dict.fromkeys(NAMES, 1.0), "upper": 0.1})
-    )
+    cap = Goal(at_most=torch.tensor([1, 1, 1, 0.1], dtype=torch.double))
+    capped = averaged_answer(state, dataclasses.replace(QUESTION, goal=cap))
     assert capped.mixture.weights[3] == pytest.approx(0.1)
     assert capped.mixture.free_weights == mixture.weights
     with pytest.raises(ValueError, match="actual one without evidence"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gaussian_evidence import matching_of
-from planted_forecasts import MADE, planted_forecast, question
+from planted_forecasts import MADE, bound, planted_forecast, question
 from trial_runs import trials_of
 
 from bydore_pyro.answer.answer import (
@@ -31,6 +31,7 @@ from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import central_weights, run_mixture
 from bydore_pyro.core.posterior import Posterior
 from bydore_pyro.errors import DataError
+from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.mixture import Mixture
 
 NAMES = ("a", "b", "c")
@@ -75,7 +76,7 @@ def test_text_that_is_read_again_and_caps() -> None:
             QUESTION,
             asked(run=run_of(4)),
             asked(run=run_of(4, repetition_constant=15.0)),
-            asked(run=run_of(4), most=dict.fromkeys(NAMES, 0.45)),
+            asked(run=run_of(4), goal=Goal(at_most=torch.full((3,), 0.45).double())),
         )
     )
     assert "a repetition constant of 4." in long.mixture.notes[0]
@@ -129,7 +130,10 @@ def drawn_of_five() -> Posterior:
 
 
 def test_a_covered_target_gets_the_mixture_that_is_forecast_to_be_best() -> None:
-    forecast, asked = planted_forecast(), question(least={"e": 0.1}, most={"a": 0.5})
+    forecast, asked = (
+        planted_forecast(),
+        question(at_least=bound(0, e=0.1), at_most=bound(1, a=0.5)),
+    )
     answer = answer_of(covered(0.1), drawn_of_five(), asked, None, forecast)
     best = best_of(forecast, asked)
     np.testing.assert_allclose(answer.mixture.weights, best.decision.weights, atol=1e-12)
@@ -147,7 +151,7 @@ def test_a_covered_target_gets_the_mixture_that_is_forecast_to_be_best() -> None
 
 def test_pools_are_forecast_as_one_domain_and_told_by_their_own() -> None:
     forecast = planted_forecast()
-    asked = question(pools={"a": {"a/x": 0.25, "a/y": 0.75}}, least={"a": 0.4})
+    asked = question(pools={"a": {"a/x": 0.25, "a/y": 0.75}}, at_least=bound(0, a=0.4))
     answer = answer_of(covered(0.1), drawn_of_five(), asked, None, forecast)
     weights, best = answer.mixture.as_dict(), best_of(forecast, asked).decision.weights
     assert [*weights] == ["a/x", "a/y", "b", "c", "d", "e"]
@@ -182,7 +186,7 @@ def test_every_answer_says_all_of_its_losses_and_bounds_are_never_a_gain(decided
     if decided == "trials":
         ways = tuple(Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4))
         tried = TriedSteps(10, (LAW, 0.5), ways, (5.0, 5.01))
-    asked = question(least={"d": 0.3, "c": 0.02}, most={"a": 0.0, "b": 0.9})
+    asked = question(at_least=bound(0, d=0.3, c=0.02), at_most=bound(1, a=0.0, b=0.9))
     outlook = answer_of(found, drawn_of_five(), asked, tried, forecast).outlook
     assert outlook is not None
     assert outlook.decided == decided
@@ -208,13 +212,17 @@ def test_what_is_expected_of_the_free_answer_is_never_worse() -> None:
         return forecast.expected(best)["all targets"].loss
 
     free = loss()
-    for bounds in ({"most": {"a": 0.3}}, {"least": {"c": 0.15}}, {"most": {"e": 0.9}}):
+    for bounds in (
+        {"at_most": bound(1, a=0.3)},
+        {"at_least": bound(0, c=0.15)},
+        {"at_most": bound(1, e=0.9)},
+    ):
         assert loss(**bounds) >= free - 2e-6, bounds
 
 
 BOUNDS: dict[str, Any] = {
-    "least": {"c": 0.123456789, "d": 1e-7},
-    "most": {"a": 0.0, "b": 1e-7, "c": 0.3, "d": 1.0, "e": 1.0},
+    "at_least": bound(0, c=0.123456789, d=1e-7),
+    "at_most": bound(1, a=0.0, b=1e-7, c=0.3, d=1.0, e=1.0),
 }
 
 
@@ -235,8 +243,8 @@ def test_bounds_hold_exactly_in_every_answer(decided: str) -> None:
     answer = answer_of(found, drawn_of_five(), question(**changes), tried, given)
     weights = answer.mixture.as_dict()
     assert weights["a"] == 0.0
-    assert all(weights[name] <= most for name, most in BOUNDS["most"].items())
-    assert all(weights[name] >= least for name, least in BOUNDS["least"].items())
+    bounds = zip(weights.values(), *(bound.tolist() for bound in BOUNDS.values()), strict=True)
+    assert all(least <= weight <= most for weight, least, most in bounds)
     assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
     again = json.loads(answer.mixture.to_json())["weights"]
     assert again == weights, "the file has the same numbers"
@@ -277,7 +285,8 @@ def test_trials_choose_among_the_laws_mixture_and_shorter_steps() -> None:
 
 
 def test_a_smallest_weight_is_kept_by_every_way() -> None:
-    asked = dataclasses.replace(QUESTION, least={"c": 0.3})
+    at_least = torch.tensor([0, 0, 0.3], dtype=torch.double)
+    asked = dataclasses.replace(QUESTION, goal=Goal(at_least=at_least))
     for tried in (None, trials_of(5.0, 5.03, 5.5)):
         answer = answer_of(FOUND, drawn(), asked, tried)
         assert float(answer.draws[:, 2].min()) >= 0.3 - 1e-9

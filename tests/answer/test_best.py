@@ -10,6 +10,7 @@ import torch
 from planted_forecasts import (
     MADE,
     UNIFORM,
+    as_long_as,
     planted_forecast,
     question,
     true_losses,
@@ -116,7 +117,7 @@ def test_a_longer_run_moves_the_answer_towards_what_targets_are_made_of() -> Non
     )
     forecast = dataclasses.replace(forecast, draws=law)
     off = [
-        best_of(forecast, question(tokens=length)).decision.weights - MADE["one"]
+        best_of(forecast, question(run=as_long_as(length))).decision.weights - MADE["one"]
         for length in (1.0, 2.0, 4.0)
     ]
     apart = [float(one.abs().sum()) / 2 for one in off]
@@ -128,7 +129,7 @@ def test_where_the_baseline_is_best_itself_the_answer_stays_near() -> None:
     """What little the tolerance allows is all that is gained."""
     forecast = planted_forecast(BOTH)
     base = best_of(forecast, question()).decision
-    asked = question(objective="none_worse", references={"mine": base.weights}, baseline="mine")
+    asked = question(objective="none_worse", baseline=base.weights)
     found = best_of(forecast, asked).decision
     assert found.objective == pytest.approx(base.objective, abs=1e-3)
     assert float((found.weights - base.weights).abs().sum()) / 2 < 0.05

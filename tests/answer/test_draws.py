@@ -19,6 +19,7 @@ from bydore_pyro.answer.draws import (
 )
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
+from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
 
 
@@ -27,11 +28,13 @@ def test_the_last_thing_that_is_done_to_weights_is_to_bound_them(free: bool) -> 
     asked = Question(names=("a", "b", "c"), tokenizer="t", data_sha256="d")
     found = Mixture(names=asked.names, weights=(0.5, 0.3, 0.2 + 1e-9))
     assert mixture_within(found, asked, free=free) is found, "without bounds nothing moves"
-    least = dataclasses.replace(asked, least={"c": 0.2 + 1e-7})
+    at_least = torch.tensor([0, 0, 0.2 + 1e-7], dtype=torch.double)
+    least = dataclasses.replace(asked, goal=Goal(at_least=at_least))
     raised = mixture_within(found, least, free=free)
     assert raised.weights[2] == 0.2 + 1e-7
     assert raised.free_weights is None, "there is no cap"
-    both = dataclasses.replace(least, most={"a": 0.0, "b": 1.0, "c": 1.0})
+    at_most = torch.tensor([0.0, 1, 1]).double()
+    both = dataclasses.replace(asked, goal=Goal(at_least=at_least, at_most=at_most))
     bounded = mixture_within(found, both, free=free)
     assert bounded.weights == pytest.approx((0.0, 0.6, 0.4))
     assert bounded.weights[0] == 0.0

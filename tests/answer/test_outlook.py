@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from planted_forecasts import MADE, NAMES, UNIFORM, planted_forecast, question
+from planted_forecasts import MADE, NAMES, UNIFORM, bound, planted_forecast, question
 
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.forecast import ALL
@@ -41,7 +41,7 @@ def test_a_bound_costs_what_the_answer_without_it_would_lose_less() -> None:
     forecast = planted_forecast()
 
     def of(least: float) -> tuple[Outlook, float]:
-        asked = question(least={"e": least}, most={"a": 0.3})
+        asked = question(at_least=bound(0, e=least), at_most=bound(1, a=0.3))
         best = best_of(forecast, asked)
         found = outlook_of(forecast, asked, best.decision.weights, best)
         return found, best.decision.objective

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.repetition import effective_shares
 
 
@@ -24,7 +25,15 @@ def test_a_run_knows_when_text_is_read_again() -> None:
     expected = effective_shares(alone, run.rates, 4.0)
     torch.testing.assert_close(run.effective(alone), expected)
     assert run.effective(alone)[0, 0] < run.effective(alone)[1, 1] == 1
-    assert Question(names=("a", "b"), tokenizer="", data_sha256="", run=run).most is None
+
+
+def test_bounds_have_the_names_of_the_domains() -> None:
+    given: dict[str, Any] = {"names": ("a", "b"), "tokenizer": "", "data_sha256": ""}
+    free = Question(**given)
+    assert (free.least, free.most) == ({}, None)
+    assert [bound.tolist() for bound in free.bounds] == [[0, 0], [1, 1]]
+    bounded = Question(goal=Goal(at_least=torch.tensor([0.25, 0])), **given)
+    assert (bounded.least, bounded.most) == ({"a": 0.25, "b": 0.0}, None)
 
 
 def test_text_that_was_read_before_teaches_as_much_less() -> None:

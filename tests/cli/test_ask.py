@@ -29,7 +29,7 @@ def test_an_answer_is_printed_and_written(
     shown = capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
         "config.json", "manifest.json", "metrics.json", "mixture.json", "posterior.nc",
-        "report.html", "tokenizer.json",
+        "posterior.png", "report.html", "tokenizer.json",
     }  # fmt: skip
     assert json.loads((out / "metrics.json").read_text())["search"]["seconds"] > 0
     for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):
@@ -104,7 +104,7 @@ def test_mistakes_are_one_line(
         ([run, "--mixture", nowhere], "nowhere"),
         ([run, "--mixture", str(other)], f"found 'zebra' in {other}"),
         ([run, "--against", "uniform"], "Expected --mixture with --against, found none"),
-        ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
+        ([run, "--validation", "a", "a"], "Expected every validation domain once, found 'a' twice"),
         ([run, "--add", str(tmp_path)], f"store in {tmp_path}, found a folder without one"),
         ([run, "--at_least", "a=.6", "b=.6"], "Expected --at_least to sum to at most 1"),
         ([run, "--validation", "a", "b", "--at_most", "a=.1", *bounded], "baseline"),

@@ -136,7 +136,7 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     kept = json.loads((out / "config.json").read_text())
     regression = {"regmix_regression": "auto", "regmix_draws": 500, "regmix_kl": 0.05}
     assert kept["regmix"] == regression, "only settings that matter"
-    assert kept["run"] == {"max_epochs": None, "target_tokens": None}
+    assert kept["question"] == {"max_epochs": None, "target_tokens": None}
 
 
 def test_all_metrics_have_a_row_each(

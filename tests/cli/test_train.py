@@ -23,7 +23,7 @@ from bydore_pyro.cli.train import train_command
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.methods.fixed import fit_natural
-from bydore_pyro.setup.goal import weights_of
+from bydore_pyro.setup.question import weights_of
 
 
 @pytest.fixture

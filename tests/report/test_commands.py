@@ -40,7 +40,7 @@ def test_lines_are_quoted_and_whole(record: RunRecord) -> None:
     train = ["--mixture", str(record.path), "--data", "STORE", "--model", "models/target-60m"]
     assert words[2][2:] == [*train, "--tokens", "1B", "--device", "auto", "--out", "DIR"]
     assert words[3] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
-    given = ["--config", f"{record.path}/config.json", "--seeds", "5", "--out", "SEEDS"]
+    given = ["--config", f"{record.path}/config.json", "--seed", "1", "--out", "OTHER"]
     assert words[4][2:] == given
     assert commands(RunRecord(path=record.path, label="")) == []
 
@@ -68,7 +68,8 @@ def test_a_training_is_no_longer_than_its_text_allows(record: RunRecord) -> None
     """The largest weight is .46: of 10M tokens each, four readings are 87M tokens of training."""
 
     def told(tokens: int, **run: Any) -> str:
-        config = {"run": run, "search": {"batch_sequences": 8}}
+        asked = {"target_tokens": run.pop("target_tokens", None)}
+        config = {"run": run, "question": asked, "search": {"batch_sequences": 8}}
         return " ".join(line(record, "train", config=config, index=text_of(tokens))[9:-4])
 
     assert told(10_000_000_000) == "1B"

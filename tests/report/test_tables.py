@@ -15,7 +15,6 @@ from report_runs import (
     record_of,
     write_fit,
     write_search,
-    write_seeds,
 )
 
 from bydore_pyro.files import plain
@@ -23,7 +22,6 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.outlook import WITHIN
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
-    agreement_table,
     cautions,
     comparison_table,
     cost_sentence,
@@ -141,15 +139,12 @@ def test_several_targets_are_told_apart() -> None:
     assert not targets_table(record_of()).rows
 
 
-def test_rounds_and_seeds(tmp_path: Path) -> None:
+def test_rounds() -> None:
     record = record_of(metrics=metrics_of(matching=matching_of()))
     assert cells(round_table(record), "2") == {
         "after step": "20", "sequences": "1,002", "validation loss": "4.000",
         "unexplained": "4.0 %", "scale": "1.06",
     }  # fmt: skip
-    seeds = read_run(write_seeds(tmp_path / "seeds"))
-    assert cells(agreement_table(seeds), "code")["weight"] == "0.410"
-    assert cells(agreement_table(seeds), "law")["sd over seeds"] == "0.0707"
 
 
 def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
@@ -177,6 +172,6 @@ def test_what_does_not_compare_is_told(record: RunRecord) -> None:
     mixture = dataclasses.replace(
         mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
     )
-    config = {"run": {"validation": ["web"]}}
+    config = {"question": {"validation": ["web"]}}
     other = dataclasses.replace(record, path=Path("b"), mixture=mixture, config=config)
     assert len(cautions([record, other])) == 4

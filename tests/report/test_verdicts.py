@@ -26,7 +26,7 @@ from bydore_pyro.report.words import Verdict
 from bydore_pyro.setup.record import TargetRecord
 
 SETTLED, DECIDED = "Has it settled?", "How much is decided?"
-FITS, AGREES = "Is the posterior's width to be believed?", "Would another seed find the same?"
+FITS = "Is the posterior's width to be believed?"
 REPEATS = "Is text read too often?"
 COVERED, CHECKED = "Do the domains cover the target?", "Does the mixture hold on fresh text?"
 ROUNDS = matching_of()["rounds"]
@@ -45,7 +45,6 @@ def matched(**matching: Any) -> RunRecord:
     ("name", "levels"),
     [
         ("drift", {0.0499: "good", 0.05: "careful", 0.1: "bad"}),
-        ("seeds", {0.8: "good", 0.79: "careful", 0.49: "bad"}),
         ("decided", {0.5: "good", 0.01: "careful", 0.0: "bad"}),
     ],
 )
@@ -129,7 +128,7 @@ def test_a_run_is_judged_by_what_it_has(tmp_path: Path) -> None:
     assert record.by_matching
     good = (COVERED, SETTLED, DECIDED, CHECKED, FITS, REPEATS)
     levels = {found.question: found.level for found in verdicts_of(record)}
-    assert levels == {**dict.fromkeys(good, "good"), AGREES: "unknown"}
+    assert levels == dict.fromkeys(good, "good")
 
 
 def test_the_targets_that_are_not_covered_are_named() -> None:

@@ -20,8 +20,9 @@ from bydore_pyro.proxy.proxy import Cost
 from bydore_pyro.search.matching import search, search_in
 from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan, tried_before
 from bydore_pyro.setup.domains import load_domains
+from bydore_pyro.setup.question import question_of
 from bydore_pyro.setup.record import TrialRecord
-from bydore_pyro.setup.run import Found, question_of
+from bydore_pyro.setup.run import Found
 
 
 def test_the_trials_are_those_of_the_options(
@@ -103,10 +104,8 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
         {"a": 1.0},
         [found.answer.evidence[0].unexplained],
     )
-    asked = dataclasses.replace(
-        question_of(options_for(store, *WITHHELD), load_domains(options_for(store, *WITHHELD))),
-        least={"c": 0.3},
-    )
+    bounded = options_for(store, *WITHHELD, "--at_least", "c=0.3")
+    asked = question_of(bounded, load_domains(bounded))
     again = tried_before(found.metrics.trials, load_domains(options_for(store, *WITHHELD)))
     assert again == dataclasses.replace(tried, mixtures=again.mixtures if again else ())
     assert [one.weights for one in again.mixtures] == [one.weights for one in tried.mixtures]

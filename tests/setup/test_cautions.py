@@ -11,7 +11,7 @@ from tiny import text_of, write_lines
 
 from bydore_pyro.setup.cautions import CAUTIONS, cautions_of, tell_cautions
 from bydore_pyro.setup.domains import load_domains
-from bydore_pyro.setup.run import question_of
+from bydore_pyro.setup.question import question_of
 
 
 @pytest.mark.parametrize("count", [29, 30])

@@ -11,73 +11,44 @@ import torch
 from quick import PROXY
 from tiny import documents_in, row, write_lines
 
-from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
 from bydore_pyro.errors import DataError
 from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.domains import (
     belongs_of,
-    consumed_tokens,
     domains_of,
     hashes_of,
     language_model,
-    largest_weights,
     load_domains,
     processes,
-    run_of,
+    proxy_of,
     search_domains,
     uniform_weights,
     with_targets,
 )
-from bydore_pyro.setup.options import SMOKE
+from bydore_pyro.setup.options import SMOKE, Options
 
 
-def options(store: Path, *more: str) -> SearchOptions:
+def options(store: Path, *more: str) -> Options:
     given = ["--smoke", "--data", str(store), "--validation", "a", *more]
-    return parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
+    return parse_options(given, "test", "", Options, smoke=SMOKE)
 
 
-def test_options_become_domains_and_their_caps(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
-    domains = load_domains(capped)
-    most = largest_weights(capped, domains)
-    assert most is not None
-    for name, count in domains.sequences().items():
-        assert most[name] == pytest.approx(min(1, 2 * count * 32 / 9000))
+def test_options_become_domains(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = options(store, "--max_epochs", "2", "--target_tokens", "9000")
+    domains = load_domains(given)
     assert sum(uniform_weights(domains).values()) == pytest.approx(1)
-    other = domains_of(capped, domains.corpus, seed=1)
+    other = domains_of(given, domains.corpus, seed=1)
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect" not in capsys.readouterr().err, "nobody asked for --smoke's cap"
-    assert largest_weights(options(store), domains) is None
-    read = write_lines(tmp_path / "read.json", [{"a": 12_000}])
-    later = options(store, "--max_epochs", "2", "--target_tokens", "9000", "--consumed", str(read))
-    assert consumed_tokens(later, domains) == {"a": 12_000, "b": 0, "c": 0}
-    left = largest_weights(later, domains)
-    assert left == {
-        **most,
-        "a": pytest.approx(min(1, 2 * domains.sequences()["a"] * 32 / 9000 - 12_000 / 9000)),
-    }
+    every = domains_of(options(store, "--validation", "all"), domains.corpus, 0)
+    assert every.validation_shares == dict.fromkeys("abc", 1 / 3)
 
 
-def test_a_run_knows_how_often_text_is_read(store: Path, tmp_path: Path) -> None:
-    read = write_lines(tmp_path / "read.json", [{"a": 900}])
-    given = ("--target_tokens", "9000", "--repetition_constant", "2", "--consumed", str(read))
-    domains = load_domains(options(store))
-    run = run_of(options(store, *given), domains)
-    assert run is not None
-    assert (run.tokens, run.repetition_constant) == (9000, 2)
-    held = [count * 32 for count in domains.sequences().values()]
-    torch.testing.assert_close(run.rates, torch.tensor([9000 / n for n in held]).double())
-    assert run.before.tolist() == [0.1, 0, 0]
-    assert run_of(options(store), domains) is None
-
-
-def test_bounds_beyond_the_text_and_domains_added_twice_are_refused(store: Path) -> None:
+def test_what_cannot_be_answered_is_refused_before_anything_long(store: Path) -> None:
     asked = options(store, "--max_epochs", "1", "--target_tokens", "1e5", "--at_least", "a=.9")
-    with pytest.raises(DataError, match=r"within --max_epochs, found a=0\.9 where 1 epochs are 0"):
+    with pytest.raises(DataError, match="within --max_epochs"):
         load_domains(asked)
     with pytest.raises(DataError, match="every added domain once, found 'a' again in"):
         load_domains(options(store), [str(store), str(store)])
@@ -108,20 +79,18 @@ def test_options_become_a_model_and_processes(store: Path) -> None:
     assert all(torch.equal(value, same[name]) for name, value in one.items())
     assert not all(torch.equal(value, other[name]) for name, value in one.items())
     assert processes(given).count == 1
+    proxy = proxy_of(given, load_domains(given))
+    assert (proxy.steps, proxy.parallel.count) == (0, 1)
 
 
 def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "exam.jsonl", [row("abcde", n) for n in range(9)])
     both = options(store, "--validation", f"{path}=3", "a=1")
-    assert both.run.validation_shares() == {"exam": 3.0, "a": 1.0}
-    assert both.run.validation_files() == {"exam": path}
     domains = load_domains(both)
     assert domains.names == ("a", "b", "c")
     assert domains.validation_shares == {"exam": 0.75, "a": 0.25}
     again = domains_of(both, domains.corpus, 0)
     assert torch.equal(again.validation, domains.validation)
-    with pytest.raises(DataError, match=r"a file for --validation, found none: lost\.jsonl"):
-        load_domains(options(store, "--validation", "lost.jsonl"))
 
 
 def test_columns_of_targets_beside_a_store(
@@ -182,10 +151,10 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     corpus, given = open_store(store), options(store)
     train = {**corpus.train, "b": corpus.validation["a"]}
     copied = dataclasses.replace(corpus, train=train)
-    with_targets(copied, given.run, prepared=True)
-    with_targets(corpus, given.run, prepared=False)
+    with_targets(copied, given, prepared=True)
+    with_targets(corpus, given, prepared=False)
     assert not capsys.readouterr().err
-    noted = with_targets(copied, given.run, prepared=False)
+    noted = with_targets(copied, given, prepared=False)
     assert noted.sha256 == copied.sha256
     (line,) = noted.index[CAUTIONS]
     assert "100% of the target 'a' stands in the training text" in line

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.command_line.options import resumed_options
-from bydore_pyro.errors import DataError
 from bydore_pyro.setup.options import (
     SMOKE,
     Options,
     RunConfig,
-    absolute,
-    mixture_anywhere,
     options_or_resumed,
-    targets_anywhere,
 )
 
 
@@ -41,7 +36,7 @@ def test_tokens_decide_the_steps() -> None:
     assert options.resolved().run_tokens == 100_000
     assert parse("--target_tokens", "5e6").run_tokens == 5e6
     with pytest.warns(UserWarning, match="repetition_constant has no effect with no target_tokens"):
-        RunConfig(repetition_constant=3.0)
+        parse("--repetition_constant", "3").resolved()
     assert parse().resolved().search.steps == parse().search.steps
 
 
@@ -69,40 +64,32 @@ def test_places_are_found_from_any_working_directory(
         ("models/proxy-tiny", "models/proxy-tiny"),
     ):
         assert RunConfig(proxy=proxy).anywhere().proxy == found
-    (tmp_path / "t.jsonl").touch()
-    options = parse("--validation", "code", "t.jsonl=2", "--checkpoint", "model")
-    run = options.resolved().run
-    assert run.validation == ["code", f"{tmp_path}/t.jsonl=2"]
-    assert run.checkpoint == f"{tmp_path}/model"
+    options = parse("--validation", "a", "--checkpoint", "model").resolved()
+    assert options.run.checkpoint == f"{tmp_path}/model"
     (tmp_path / "today.json").touch()
-    (tmp_path / "natural").touch()
-    for baseline, found in (
-        ("today.json", f"{tmp_path}/today.json"),
-        ("natural", "natural"),
-        ("published:doremi", "published:doremi"),
-    ):
-        assert parse("--baseline", baseline).resolved().goal.baseline == found
-    monkeypatch.chdir(tmp_path / "x=y")
-    (tmp_path / "x=y" / "t.jsonl").touch()
-    whole = f"{tmp_path}/x=y/t.jsonl"
-    assert targets_anywhere(["t.jsonl", "t.jsonl=2"]) == [whole, f"{whole}=2"]
-    assert absolute("t.jsonl") == whole
-    assert mixture_anywhere("natural") == "natural", "no folder of that name"
-    assert RunConfig(validation=[f"{whole}=2"]).validation_shares() == {"t": 2.0}
-    assert RunConfig(validation=[whole]).validation_files() == {"t": Path(whole)}
-    Path("notes.txt").write_text("words")
-    given = RunConfig(validation=["notes.txt=2", "a.b"])
-    assert given.validation_files() == {"notes": Path("notes.txt")}
-    Path("notes.md").write_text("words")
-    with pytest.raises(
-        DataError, match=r"of rows \(.*\) or of text \(\.txt\) for --validation, found n"
-    ):
-        RunConfig(validation=["notes.md"]).validation_files()
+    (tmp_path / "t.jsonl").touch()
+    asked = parse("--baseline", "today.json", "--validation", "code", "t.jsonl=2").resolved()
+    assert asked.question.baseline == f"{tmp_path}/today.json"
+    assert asked.question.validation == ["code", f"{tmp_path}/t.jsonl=2"]
 
 
-def begun(folder: Path, name: str, **more: object) -> SearchOptions:
+def test_the_environment_has_a_target_of_its_own() -> None:
+    assert parse().resolved().question.validation == ["docstrings"]
+    assert parse("--data", "store").resolved().question.validation == []
+
+
+@pytest.mark.parametrize(
+    "given", ["--consumed read.json", "--checkpoint model --max_epochs 2"]
+)  # fmt: skip
+def test_what_was_read_needs_a_run_of_some_length(given: str) -> None:
+    with pytest.raises(ValueError, match=f"--target_tokens with {given.split()[-2]}, found none"):
+        parse(*given.split())
+    parse(*given.split(), "--target_tokens", "1e6")
+
+
+def begun(folder: Path, name: str, **more: object) -> Options:
     """Writes the config.json of a run that has begun."""
-    options = parse_options(["--seed", "7", "--out", str(folder)], name, "", SearchOptions)
+    options = parse_options(["--seed", "7", "--out", str(folder)], name, "", Options)
     folder.mkdir()
     content = {"name": name, **options.as_dict(), **more}
     (folder / "config.json").write_text(json.dumps(content))
@@ -111,11 +98,11 @@ def begun(folder: Path, name: str, **more: object) -> SearchOptions:
 
 def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None:
     given = ["--smoke", "--validation", "a", "--out", str(tmp_path / "new")]
-    options, resume = options_or_resumed(given, "bydore search", "", SearchOptions)
+    options, resume = options_or_resumed(given, "bydore search", "", Options)
     assert (options.search.steps, resume) == (SMOKE["steps"], None)
-    fewer, _ = options_or_resumed(given, "x", "", SearchOptions, {"steps": 9, "guide_warmup": 1})
+    fewer, _ = options_or_resumed(given, "x", "", Options, {"steps": 9, "guide_warmup": 1})
     assert fewer.search.steps == 9
     before = begun(tmp_path / "run", "search")
     named = ["--resume", str(tmp_path / "run")]
-    again, resume = options_or_resumed(named, "search", "", SearchOptions)
+    again, resume = options_or_resumed(named, "search", "", Options)
     assert (again, resume) == (before, tmp_path / "run")

@@ -23,25 +23,27 @@ from processes import forked
 from quick import quickly
 from tiny import folder_content
 
+from bydore_pyro.answer.answer import Answer
 from bydore_pyro.cli.main import main
-from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.checkpoints import save_checkpoint
 from bydore_pyro.files.run_folder import RunFolder
-from bydore_pyro.mixture import mixture_from
+from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.setup.domains import load_domains
-from bydore_pyro.setup.options import SMOKE
+from bydore_pyro.setup.options import SMOKE, Options
+from bydore_pyro.setup.record import Learning, Metrics
 from bydore_pyro.setup.run import (
     Drive,
     begin_run,
     broken_off,
     is_finished,
+    leave_answer,
     write_inputs,
     write_text_index,
 )
@@ -266,6 +268,19 @@ def test_a_kill_within_a_round_loses_that_round_alone(
     assert saved == ["step-000004"], "the first of two rounds follows step 5"
 
 
+def test_an_answer_without_draws_leaves_weights_and_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixture = Mixture(names=("a", "b"), weights=(0.25, 0.75))
+    answer = Answer(mixture=mixture, names=mixture.names, sites={})
+    metrics = Metrics(learning=Learning(warning="it has not learned"))
+    with RunFolder(tmp_path / "run") as folder:
+        leave_answer(folder, answer, metrics)
+    assert Mixture.from_json(tmp_path / "run/mixture.json") == mixture
+    assert set(folder_content(tmp_path / "run")) == {"mixture.json", "metrics.json"}
+    assert "warning: it has not learned" in capsys.readouterr().err
+
+
 def test_a_run_notes_its_text(store: Path, tmp_path: Path) -> None:
     corpus = open_store(store)
     with RunFolder(tmp_path / "run") as folder:
@@ -349,28 +364,9 @@ def test_a_run_goes_on_with_its_own_data(
     assert told in refused("search", "--resume", out)
 
 
-@pytest.mark.slow
-def test_seeds_agree_and_go_on(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    main(arguments(store, out, "--seeds", "2", "--seed", "5"))
-    shown = capsys.readouterr().out
-    assert "sd over seeds" in shown
-    folders = sorted(p.name for p in out.iterdir() if p.is_dir())
-    assert folders == ["seed-5", "seed-6"]
-    (out / "seed-6" / "metrics.json").unlink()  # as if killed at its end
-    start = time.time()
-    main(["search", "--resume", str(out)])
-    assert capsys.readouterr().out == shown
-    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the other"
-    main(["report", str(out / "seed-5")])
-    assert "In " in capsys.readouterr().out
-
-
 def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
     given = arguments(store, tmp_path / "unused")[1:]
-    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
+    options = parse_options(given, "test", "", Options, smoke=SMOKE)
     corpus = load_domains(options).corpus
     options = dataclasses.replace(
         options, run=dataclasses.replace(options.run, out=str(tmp_path / "run"))

@@ -13,17 +13,26 @@ from quick import PROXY
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.fit import MethodOptions
-from bydore_pyro.measure.measurement import Measurement, read_measurements, set_parameters
+from bydore_pyro.measure.measurement import Measurement, read_measurements
 from bydore_pyro.measure.readings import Reading, read_readings
-from bydore_pyro.measure.target import TargetMeasurement, read_target
+from bydore_pyro.measure.target import TargetMeasurement
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.search.trials import answered
 from bydore_pyro.setup.domains import belongs_of, domains_of, language_model, load_domains
 from bydore_pyro.setup.metrics import target_records
+from bydore_pyro.setup.question import question_of
 from bydore_pyro.setup.record import TargetRecord
-from bydore_pyro.setup.targets import Targets, forecast_for, forecasts, search_readings, targets_of
+from bydore_pyro.setup.targets import (
+    Targets,
+    forecast_for,
+    forecasts,
+    read_targets,
+    search_readings,
+    targets_are_domains,
+    targets_of,
+)
 
 Read = tuple[MethodOptions, Domains, list[Measurement], list[TargetMeasurement]]
 
@@ -37,12 +46,7 @@ def read_of(store: Path, run: Path, *validation: str) -> Read:
     domains = domains_of(options, domains.corpus, 0, measured=options.measured_sequences(3))
     proxy = Proxy(language_model(options, domains.corpus.vocabulary, 0), options.proxy)
     sketch = GradientSketch(proxy, options.search.sketch_size, 0)
-    rounds = []
-    for one in kept:
-        set_parameters(proxy, one)
-        each = not options.run.validates_all
-        rounds.append(read_target(sketch, one, domains, each=each))
-    return options, domains, kept, rounds
+    return options, domains, kept, read_targets(sketch, kept, domains)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +55,8 @@ def both(store: Path, measured_run: Path) -> Read:
 
 
 def targets_in(read: Read) -> Targets:
-    options, domains, _, rounds = read
-    return targets_of(options, domains, rounds)
+    _, domains, _, rounds = read
+    return targets_of(domains, rounds, 0)
 
 
 def test_the_searchs_own_run_is_read_on_its_way(measured_run: Path, both: Read) -> None:
@@ -95,6 +99,18 @@ def test_of_all_domains_it_is_known_what_they_are_made_of(store: Path, measured_
     assert not forecast.scatter.any()
 
 
+def test_naming_every_domain_asks_for_all_of_them(store: Path, measured_run: Path) -> None:
+    """By their shares; each is made of itself, in whatever order they are named."""
+    read = read_of(store, measured_run, "c=2", "a", "b")
+    targets = targets_in(read)
+    assert targets_are_domains(read[1])
+    assert not targets_are_domains(read_of(store, measured_run, "a", "b")[1])
+    assert targets.importance == {"c": 0.5, "a": 0.25, "b": 0.25}
+    made = torch.cat([*targets.compositions.values()])
+    assert torch.equal(made, torch.eye(3).double()[[2, 0, 1]])
+    assert targets.losses is None
+
+
 def test_a_forecast_rests_on_the_readings(both: Read) -> None:
     options, domains, kept, _ = both
     targets, readings = targets_in(both), search_readings(options, kept)
@@ -130,7 +146,8 @@ def test_targets_are_told_and_answered(both: Read) -> None:
         assert list(one.composition.values()) == pytest.approx(mean.tolist())
         assert all(one.low[n] <= one.composition[n] <= one.high[n] for n in domains.names)
     assert [one.unexplained for one in records.values()] == targets.unexplained
-    answer, known = answered(options, domains, targets, readings, None, cost := Cost())
+    asked, cost = question_of(options, domains), Cost()
+    answer, known = answered(asked, domains, targets, readings, None, cost, seed=0)
     assert known == readings
     assert known is not readings, "the caller's list stays its own"
     assert answer.tried is None
@@ -138,7 +155,7 @@ def test_targets_are_told_and_answered(both: Read) -> None:
     assert answer.outlook.importance == {"a": 0.75, "b": 0.25}
     assert cost.seconds["law"] > 0
     assert len(readings) == 2
-    alone, _ = answered(options, domains, targets, [], None, Cost())
+    alone, _ = answered(asked, domains, targets, [], None, Cost(), seed=0)
     assert alone.forecast is None
     assert (float(alone.draws[:, 2].mean()) < 0.2) == (answer.mixture.weights[2] < 0.2)
 

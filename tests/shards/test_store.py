@@ -22,7 +22,6 @@ from tiny import assert_same_text, documents_of, lines_told, row, unparted, writ
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import SIDES, TokenStore, open_store
@@ -30,7 +29,7 @@ from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
 from bydore_pyro.data.variants import cut_store, with_validation_file
 from bydore_pyro.errors import DataError
 from bydore_pyro.setup.domains import load_domains
-from bydore_pyro.setup.options import SMOKE
+from bydore_pyro.setup.options import SMOKE, Options
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.store import open_shards
 from bydore_pyro.training.order import MixtureDataset
@@ -585,7 +584,7 @@ def test_the_examples_of_the_page_run(
                 WRITERS[kind](path.parent if kind == "datasets" else path, next(texts))
     assert all(Path(place).is_file() for place in files.split())
     given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
-    domains = load_domains(parse_options(given, "", "", SearchOptions, smoke=SMOKE))
+    domains = load_domains(parse_options(given, "", "", Options, smoke=SMOKE))
     assert domains.names == ("law", "web")
 
 

@@ -1,0 +1,39 @@
+"""Places that options name: made absolute, so that a run can be resumed from any folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bydore_pyro.data import TREE, is_remote, name_of_validation_file, target_and_share
+from bydore_pyro.shards import names_shards
+
+NATURAL = "natural"
+KNOWN = ("uniform", NATURAL)  # mixtures without a file
+
+
+def absolute(place: str) -> str:
+    """Returns the absolute path of what is there; a name of anything else stays."""
+    kind, _, inside = place.partition(":")
+    if Path(place.removesuffix(TREE)).exists():
+        return str(Path(place).absolute())
+    if is_remote(inside):
+        return place
+    if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
+        return f"{kind}:{Path(inside).absolute()}"
+    return place
+
+
+def mixture_anywhere(source: str) -> str:
+    """Returns a mixture's source; its file or folder is found from any working directory."""
+    return source if source in KNOWN else absolute(source)
+
+
+def targets_anywhere(validation: Sequence[str]) -> list[str]:
+    """Returns a validation set whose files are found from any working directory."""
+    target = []
+    for entry in validation:
+        named, share = target_and_share(entry)
+        path = absolute(named) if name_of_validation_file(named) else named
+        target.append(path if share is None else f"{path}={share}")
+    return target

@@ -1,0 +1,24 @@
+"""Places are found from any working directory; names of anything else stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.setup.places import absolute, mixture_anywhere, targets_anywhere
+
+
+def test_what_is_there_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x=y").mkdir()
+    monkeypatch.chdir(tmp_path / "x=y")
+    for name in ("t.jsonl", "natural", "today.json"):
+        Path(name).touch()
+    whole = f"{tmp_path}/x=y"
+    assert absolute("t.jsonl") == f"{whole}/t.jsonl"
+    assert absolute("hub:pile") == "hub:pile"
+    targets = targets_anywhere(["t.jsonl", "t.jsonl=2", "code"])
+    assert targets == [f"{whole}/t.jsonl", f"{whole}/t.jsonl=2", "code"]
+    assert mixture_anywhere("today.json") == f"{whole}/today.json"
+    assert mixture_anywhere("natural") == "natural", "no file of that name"
+    assert mixture_anywhere("published:doremi") == "published:doremi"

@@ -1,0 +1,120 @@
+"""The question of a run: bounds, references, the run, and what is refused at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from method_options import options_for
+from tiny import write_lines
+
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.setup.domains import load_domains
+from bydore_pyro.setup.places import KNOWN
+from bydore_pyro.setup.question import (
+    bounds_of,
+    consumed_tokens,
+    question_of,
+    run_of,
+    weights_in,
+    weights_of,
+)
+
+
+@pytest.fixture(scope="module")
+def three(store: Path) -> Domains:
+    return load_domains(options_for(store))
+
+
+def test_bounds_are_shares_by_name(store: Path, three: Domains) -> None:
+    def bounds(*given: str) -> object:
+        return bounds_of(options_for(store, *given), three, {})
+
+    both = ("--at_least", "a=0.1", "b=0", "--at_most", "c=0.5")
+    assert bounds(*both) == ({"a": 0.1, "b": 0.0}, {"a": 1.0, "b": 1.0, "c": 0.5})
+    assert bounds() == ({}, None)
+    room = ("--at_most", "a=.2", "b=.7", "c=.1")  # .9999999999999999 as floating point adds
+    assert bounds(*room) == ({}, {"a": 0.2, "b": 0.7, "c": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--at_least d=0.1", "'d'"),
+        ("--at_least a=0.5 --at_most a=0.4", "found 0.5 and 0.4 of 'a'"),
+        ("--at_least a=0.6 b=0.6", "found 1.2 and 3"),
+        ("--at_most a=0.2 b=0.2 c=0.2", "found 0 and 0.6"),
+        (
+            "--max_epochs 1 --target_tokens 1e5 --at_least a=.9",
+            r"within --max_epochs, found a=0\.9 where 1 epochs are 0",
+        ),
+    ],
+)
+def test_bounds_that_no_mixture_meets_are_refused(
+    store: Path, three: Domains, given: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        question_of(options_for(store, *given.split()), three)
+
+
+def test_text_caps_weights_and_what_was_read_counts(
+    store: Path, three: Domains, tmp_path: Path
+) -> None:
+    given = ("--max_epochs", "2", "--target_tokens", "9000")
+    most = question_of(options_for(store, *given), three).most
+    assert most is not None
+    for name, count in three.sequences().items():
+        assert most[name] == pytest.approx(min(1, 2 * count * 32 / 9000))
+    assert question_of(options_for(store), three).most is None
+    read = write_lines(tmp_path / "read.json", [{"a": 12_000}])
+    later = options_for(store, *given, "--consumed", str(read))
+    assert consumed_tokens(later, three) == {"a": 12_000, "b": 0, "c": 0}
+    left = 2 * three.sequences()["a"] * 32 / 9000 - 12_000 / 9000
+    assert question_of(later, three).most == {**most, "a": pytest.approx(min(1, left))}
+
+
+def test_a_run_knows_how_often_text_is_read(store: Path, three: Domains, tmp_path: Path) -> None:
+    read = write_lines(tmp_path / "read.json", [{"a": 900}])
+    given = ("--target_tokens", "9000", "--repetition_constant", "2", "--consumed", str(read))
+    run = question_of(options_for(store, *given), three).run
+    assert run is not None
+    assert (run.tokens, run.repetition_constant) == (9000, 2)
+    held = [count * 32 for count in three.sequences().values()]
+    torch.testing.assert_close(run.rates, torch.tensor([9000 / n for n in held]).double())
+    assert run.before.tolist() == [0.1, 0, 0]
+    assert run_of(options_for(store), three, {}) is None
+
+
+def test_references_are_what_everybody_knows_and_the_baseline(
+    store: Path, three: Domains, tmp_path: Path
+) -> None:
+    usual = question_of(options_for(store), three)
+    assert [*usual.references] == [*KNOWN]
+    assert usual.goal.baseline is None, "no target is held to it"
+    torch.testing.assert_close(weights_of("uniform", three), torch.full((3,), 1 / 3).double())
+    sizes = torch.tensor([three.corpus.size(name) for name in three.names]).double()
+    torch.testing.assert_close(weights_of("natural", three), sizes / sizes.sum())
+    path = write_lines(tmp_path / "mine.json", [{"a": 0.75, "c": 0.25}])
+    given = ("--objective", "none_worse", "--baseline", str(path))
+    found = question_of(options_for(store, *given), three)
+    assert [*found.references] == [*KNOWN, "baseline"]
+    assert found.goal.baseline is found.references["baseline"]
+    assert found.goal.baseline.tolist() == [0.75, 0, 0.25]
+    mixture = Mixture(names=("c", "a"), weights=(0.25, 0.75))
+    assert weights_in(mixture, three).tolist() == [0.75, 0, 0.25]
+
+
+def test_a_question_holds_all_of_it(store: Path, three: Domains) -> None:
+    options = options_for(
+        store, "--objective", "none_worse", "--baseline", "uniform", "--tolerance", "0.1",
+        "--probability", "0.8", "--at_least", "a=0.1", "--at_most", "b=0.5",
+    )  # fmt: skip
+    asked = question_of(options, three)
+    goal = asked.goal
+    assert (goal.objective, goal.tolerance, goal.probability) == ("none_worse", 0.1, 0.8)
+    assert asked.least == {"a": 0.1, "b": 0.0, "c": 0.0}
+    assert asked.most == {"a": 1.0, "b": 0.5, "c": 1.0}
+    torch.testing.assert_close(goal.baseline, torch.full((3,), 1 / 3).double())

@@ -1,0 +1,73 @@
+"""What is asked, as options: targets, shares, files, and what is refused at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.errors import DataError
+from bydore_pyro.law import Goal
+from bydore_pyro.setup.question_config import QuestionConfig, shares_of
+
+
+def test_targets_are_shares_by_name_and_all_names_none() -> None:
+    assert QuestionConfig(validation=["a=2", "b"]).targets() == {"a": 2.0, "b": 1.0}
+    assert QuestionConfig(validation=["all"]).targets() == {}
+    with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
+        QuestionConfig().targets()
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (["a=x"], "Expected --validation NAME=SHARE, found 'a=x'"),
+        (["a=nan"], "Expected --validation NAME=SHARE, found 'a=nan'"),
+        (["a", "a=2"], "Expected every validation domain once, found 'a' twice"),
+    ],
+)
+def test_targets_that_cannot_be_are_refused(validation: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        QuestionConfig(validation=validation)
+
+
+def test_a_file_is_a_target_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = tmp_path / "x=y" / "t.jsonl"
+    whole.parent.mkdir()
+    whole.touch()
+    assert QuestionConfig(validation=[f"{whole}=2"]).targets() == {"t": 2.0}
+    assert QuestionConfig(validation=[str(whole)]).files() == {"t": whole}
+    Path("notes.txt").write_text("words")
+    given = QuestionConfig(validation=["notes.txt=2", "a.b"])
+    assert given.files() == {"notes": Path("notes.txt")}
+    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2", "a.b"]
+    Path("notes.md").write_text("words")
+    of_rows = r"of rows \(.*\) or of text \(\.txt\) for --validation, found n"
+    with pytest.raises(DataError, match=of_rows):
+        QuestionConfig(validation=["notes.md"]).files()
+    with pytest.raises(DataError, match=r"a file for --validation, found none: lost\.jsonl"):
+        QuestionConfig(validation=["lost.jsonl"]).files()
+
+
+def test_defaults_are_those_of_a_goal() -> None:
+    asked, goal = QuestionConfig(), Goal()
+    for name in ("objective", "tolerance", "probability"):
+        assert getattr(asked, name) == getattr(goal, name)
+
+
+def test_a_tolerance_that_nothing_asks_for_is_told() -> None:
+    QuestionConfig(objective="none_worse", tolerance=0.1).warn_of_idle()
+    QuestionConfig().warn_of_idle()
+    with pytest.warns(UserWarning, match="tolerance has no effect with objective mean"):
+        QuestionConfig(tolerance=0.1).warn_of_idle()
+
+
+@pytest.mark.parametrize("option", ["at_least", "at_most"])
+def test_what_is_no_share_is_refused(option: str) -> None:
+    assert shares_of(["a=0.1", "b=0"]) == {"a": 0.1, "b": 0.0}
+    for entry in ("a", "a=x", "=0.1", "a=1.1", "a=-0.1", "a=nan"):
+        with pytest.raises(ValueError, match=rf"as NAME=SHARE in \[0, 1\], found '{entry}'"):
+            QuestionConfig(**{option: [entry]})
+    with pytest.raises(ValueError, match="Expected each domain once"):
+        QuestionConfig(**{option: ["a=0.1", "a=0.2"]})
