@@ -13,6 +13,7 @@ import numpy as np
 import xarray
 from pydantic import TypeAdapter
 
+from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.setup.record import Metrics
@@ -144,6 +145,11 @@ def outlook_of(
     }
 
 
+def planted(**given: Any) -> Outlook:
+    """The outlook of `outlook_of`."""
+    return TypeAdapter(Outlook).validate_python(outlook_of(**given))
+
+
 def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
     """Weights that go from uniform ones to the mixture's, ``(steps, K)``."""
     there = np.linspace(0, 1, steps)[:, None] ** 0.2
@@ -209,7 +215,7 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
         "unexplained": 0.04,
         "scale": 1.06,
         "rounds": rounds,
-        "draws": {"exact": True, "settled": True, "rhat": 1.01},
+        "draws": {"settled": True, "rhat": 1.01},
         "check": check,
         **changed,
     }

@@ -61,7 +61,8 @@ def search_command(arguments: Sequence[str]) -> None:
         folder = begin_run(options, "search", resume)
         search(options, load_domains(options), folder, "search")
     if folder.writes:
-        tell(add_html_report(folder))
+        if options.repetition.seeds == 1:
+            tell(add_html_report(folder))
         print(report_text(folder.path))
 
 

@@ -13,6 +13,7 @@ from .repetition import effective_shares as effective_shares
 from .trainers_files import names_of_paths as names_of_paths
 from .trainers_files import names_of_prefixes as names_of_prefixes
 from .tree import Row as Row
+from .tree import Sums as Sums
 from .tree import interval_of as interval_of
 from .tree import shown_rows as shown_rows
 from .weights_files import mixture_from as mixture_from

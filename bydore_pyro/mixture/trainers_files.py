@@ -11,20 +11,18 @@
 | `train_weights`, also as one stage | levanter |
 | `train`, whose names begin with `train_`, or are paths | RegMix |
 | `train_domain_weights` | DoReMi |
-| a Python module with `WEIGHTS` | torchtitan, LitGPT |
 | a list of entries with `domain` and `weight` | olmix |
 
 A name is what stands there. Four things are cut off, always from all names, and `Listed.cut` says
 which: the folder that all paths share, Megatron's `_text_document`, RegMix's `train_`, and what the
-Pile's public copies and RegMix add to the Pile's own names. No module is run.
+Pile's public copies and RegMix add to the Pile's own names. The Python modules for torchtitan and
+LitGPT are not read.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import reprlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -66,38 +64,6 @@ def blend_of(text: str) -> Listed | None:
     if not lines or len(lines) < len(found):
         return None
     return _of_paths([line.groups()[-1] for line in lines], [line[1] for line in lines])
-
-
-def module_weights(text: str) -> Listed | None:
-    """Returns the literal `WEIGHTS` of a Python module, None if the text is none.
-
-    Raises:
-        ValueError: When it is not written out, names a domain twice, or stands there twice.
-    """
-    if "WEIGHTS" not in text:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other people's invalid escapes
-            body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    values: list[ast.expr | None] = []
-    for node in body:
-        if isinstance(node, ast.Assign):
-            values += [node.value for target in node.targets if ast.unparse(target) == "WEIGHTS"]
-        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "WEIGHTS":
-            values.append(node.value)
-    if not values or not isinstance(written := values[0], ast.Dict):
-        return None
-    if len(values) > 1:
-        raise ValueError("WEIGHTS that are assigned twice")
-    try:
-        names = [ast.literal_eval(key) for key in written.keys if key is not None]
-        numbers = [ast.literal_eval(value) for value in written.values]
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise ValueError("WEIGHTS that are not written out as names and numbers") from None
-    return Listed(_paired(names, numbers))
 
 
 def trainers_weights(found: Any) -> Listed | None:

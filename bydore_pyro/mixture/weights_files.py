@@ -30,7 +30,7 @@ from typing import Any
 
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.errors import DataError, RunFolderError, expecting, listed, one_line
-from bydore_pyro.files import read_json, unique_keys, yaml_or_json
+from bydore_pyro.files import content_hash, read_json, unique_keys, yaml_or_json
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.mixture.trainers_files import (
@@ -38,7 +38,6 @@ from bydore_pyro.mixture.trainers_files import (
     NUMBER,
     Listed,
     blend_of,
-    module_weights,
     places_of_layouts,
     trainers_weights,
 )
@@ -99,7 +98,7 @@ def mixture_from(source: str | Path) -> Mixture:
     if path.is_dir():
         require_finished(path)
         mixture = mixture_from(path / "mixture.json")
-        require_own(mixture, path)
+        require_own(path)
         return mixture
     with expecting(f"Expected a mixture file, found {path}:", OSError, ValueError):
         found = _content(path)
@@ -190,20 +189,22 @@ def require_finished(folder: Path) -> None:
     )
 
 
-def require_own(mixture: Mixture, folder: Path) -> None:
-    """Refuses a run's mixture that is another than its `metrics.json` tells of.
+def require_own(folder: Path) -> None:
+    """Refuses a run's folder whose `mixture.json` is not the one that its `metrics.json` names.
 
     Raises:
-        RunFolderError: When it is.
+        RunFolderError: When it is another.
     """
     metrics: Any = None
     with suppress(OSError, ValueError):
         metrics = read_json(folder / "metrics.json")
-    told = metrics.get("mixture_sha256") if isinstance(metrics, dict) else None
-    if told and told != mixture.sha256:
+    named = metrics.get("mixture_sha256") if isinstance(metrics, dict) else None
+    # The text counts, as its run wrote it: also that of earlier versions.
+    text = (folder / "mixture.json").read_text("utf-8").strip()
+    if named and named != content_hash(text):
         raise RunFolderError(
-            f"Expected in {folder / 'mixture.json'} the mixture that the run's metrics.json tells "
-            "of, found another: keep weights of your own in a file of their own"
+            f"Expected in {folder / 'mixture.json'} the mixture that the run's metrics.json names, "
+            "found another: keep weights of your own in a file of their own"
         )
 
 
@@ -215,12 +216,12 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
     with path.open("rb") as file:
         content = file.read(LARGEST_JSON + 1)
     text, written = content.decode("utf-8-sig"), None
+    if path.suffix == ".py":
+        raise ValueError("a Python module; give the mixture that it was exported from")
     if len(content) > LARGEST:
         found = _large(text)
     else:
-        written = _table(text) or module_weights(text) or blend_of(text)
-        if written is None and path.suffix == ".py":
-            raise ValueError("no Python module that assigns names and numbers to WEIGHTS")
+        written = _table(text) or blend_of(text)
         found = None if written else _parsed(text, path.suffix.lower())
     if isinstance(found, dict) and str(found.get("format")).startswith(FORMAT.split("/")[0]):
         return found
