@@ -246,18 +246,18 @@ def write_fit(folder: Path, method: str = "regmix", names: Sequence[str] = NAMES
     return folder
 
 
-def write_seeds(folder: Path, count: int = 2) -> Path:
-    """Writes the folder of several seeds' searches, of which every other one has moved a tenth of
-    the weight from the first domain to the second; returns it."""
-    folder.mkdir(parents=True)
+def write_seeds(folder: Path, count: int = 2) -> list[Path]:
+    """Writes searches with several seeds, of which every other one has moved a tenth of the weight
+    from the first domain to the second; returns their folders."""
+    runs = []
     for seed in range(count):
         run = write_search(folder / f"seed-{seed}", seed=seed)
         mixture = mixture_with_intervals()
         moved = np.array(mixture.weights) + seed % 2 * np.array([-0.1, 0.1, 0.0, 0.0])
         mixture = dataclasses.replace(mixture, weights=tuple(moved.tolist()))
         (run / "mixture.json").write_text(mixture.to_json())
-    write_json(folder / "config.json", config_of())
-    return folder
+        runs.append(run)
+    return runs
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -35,9 +35,9 @@ def report_command(arguments: Sequence[str]) -> None:
         help="File for the page of one run. Default: report.html in its folder.",
     )
     given = parser.parse_args(arguments)
-    from bydore_pyro.report import html_report, report_text, runs_in
+    runs: list[Path] = given.runs
+    from bydore_pyro.report import html_report, report_text
 
-    runs = [run for folder in given.runs for run in runs_in(folder)]
     if given.out is not None and len(runs) > 1:
         raise ValueError(f"Expected one run with --out, found {len(runs)}")
     print(report_text(*runs))

@@ -61,8 +61,10 @@ def search_command(arguments: Sequence[str]) -> None:
         folder = begin_run(options, "search", resume)
         search(options, load_domains(options), folder, "search")
     if folder.writes:
-        if options.repetition.seeds == 1:
-            tell(add_html_report(folder))
+        if options.repetition.seeds > 1:
+            print(report_text(*sorted(folder.path.glob("seed-*"))))
+            return
+        tell(add_html_report(folder))
         print(report_text(folder.path))
 
 

@@ -44,7 +44,7 @@ from bydore_pyro.mixture.trainers_files import (
 from bydore_pyro.terminal import tell
 
 PUBLISHED = "published:"
-ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with
+END = "results.json"  # what runs without a mixture of their own end with
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
 LARGEST_JSON = 2**28  # which is read at once, and which we write ourselves
 OF_DOCUMENTS = "shares of documents"  # what `bydore export` says in a file of such
@@ -179,7 +179,7 @@ def require_finished(folder: Path) -> None:
     reason = metrics.get("stopped") if isinstance(metrics, dict) else None
     if not reason and any(folder.glob("mixture*.json")):
         return
-    if not (folder / "config.json").exists() or any((folder / name).exists() for name in ENDS):
+    if not (folder / "config.json").exists() or (folder / END).exists():
         raise RunFolderError(f"Expected a finished run in {folder}, found no mixture.json")
     found = f"{folder} without a mixture"
     if reason:

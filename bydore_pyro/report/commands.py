@@ -53,8 +53,9 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
             ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
         ]
     if record.found_by == "search":
-        again = f"bydore search --config {run}/config.json --seeds 5 --out SEEDS"
-        found.append(("Whether other seeds find the same", again))
+        seed = int(record.asked("run", "seed") or 0) + 1
+        again = f"bydore search --config {run}/config.json --seed {seed} --out OTHER"
+        found.append(("The same with another seed, for bydore report RUN OTHER", again))
     return found
 
 

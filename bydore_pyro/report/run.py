@@ -75,6 +75,11 @@ class RunRecord:
         return {name: share for name, share in shares.items() if share > COVERED}
 
     @property
+    def prior(self) -> Mapping[str, float]:
+        """The shares that intervals are held against, by domain; without any, equal ones are."""
+        return self.metrics.gain_over_prior.prior
+
+    @property
     def average_start(self) -> int:
         """The place of the first step that the result averages; by matching, of the last step."""
         steps = 0 if self.trajectory is None else self.trajectory.sizes["step"]
@@ -116,19 +121,6 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
         forecast=_if_there(folder / "forecast.json", forecast) or Outlook(),
     )
-
-
-def runs_in(folder: Path) -> list[Path]:
-    """Returns the finished runs of a search with several seeds, by seed; else the folder itself."""
-    seeds = {
-        int(number): path
-        for path in folder.glob("seed-*")
-        if (number := path.name.removeprefix("seed-")).isdecimal()
-        and (path / "mixture.json").is_file()
-    }
-    if len(seeds) < 2 or (folder / "mixture.json").is_file():
-        return [folder]
-    return [path for _, path in sorted(seeds.items())]
 
 
 def _if_there(path: Path, read: Callable[[Path], T]) -> T | None:

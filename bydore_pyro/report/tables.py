@@ -104,8 +104,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns["epochs"] = [
             "" if k is None else number(epochs.get(names[k]), ".2f") for k in places
         ]
-    prior = record.metrics.gain_over_prior.prior
-    if prior and (decided := mixture.verdicts(prior)):
+    if record.prior and (decided := mixture.verdicts(record.prior)):
         words = {"above": "more", "below": "less"}
         columns["than the prior"] = [
             "" if k is None else words.get(decided[names[k]], "undecided") for k in places

@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from bydore_pyro.report.commands import commands
-from bydore_pyro.report.run import RunRecord, read_run, runs_in
+from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.sections import Section, run_sections
 from bydore_pyro.report.tables import comparison_table, seeds_table
 from bydore_pyro.report.words import Verdict
@@ -21,15 +21,14 @@ def report_text(*folders: Path) -> str:
     """Returns the report on a run, or several runs beside each other.
 
     Args:
-        folders: Of runs. A search with several seeds stands for its runs.
+        folders: Of runs, such as searches with different seeds.
 
     Raises:
         RunFolderError: When a folder holds no finished run.
     """
-    runs = [run for folder in folders for run in runs_in(folder)]
-    if len(runs) > 1:
-        return _comparison([read_run(run, str(run)) for run in runs])
-    record = read_run(runs[0])
+    if len(folders) > 1:
+        return _comparison([read_run(folder, str(folder)) for folder in folders])
+    record = read_run(folders[0])
     shown = [one for one in run_sections(record, drawn=False) if not one.expert]
     parts = [part for section in shown for part in _as_text(section)]
     files = sorted(path.name for path in record.path.iterdir() if path.is_file())

@@ -13,18 +13,27 @@ from bydore_pyro.errors import listed
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import Level, Verdict, count, judged, number, percent
+from bydore_pyro.report.words import (
+    AGAINST,
+    LEVELS,
+    SURE,
+    Level,
+    Verdict,
+    count,
+    judged,
+    number,
+    percent,
+)
 
 FEW = 20  # names in a sentence
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise
-SURE, UNSURE, AGAINST = 0.9, 0.5, 0.1  # probabilities
+UNSURE = 0.5  # a probability
 SAME = 5e-4  # nats per token, below which a difference is shown as 0.000
 WORDS = {
     "trials": "Trial runs chose the mixture by the losses that they had.",
     "match": "The mixture is the match's whole step, chosen by no trial run. bydore search makes "
     "four by default and may choose another; --trials 4 makes them here too.",
 }
-LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
 
 @dataclass(frozen=True)
@@ -137,10 +146,9 @@ def _decided(record: RunRecord) -> Verdict | None:
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."
         return Verdict("unknown", limits.question, "Not known", figures)
-    prior = record.metrics.gain_over_prior.prior
-    decided = mixture.verdicts(prior)
+    decided = mixture.verdicts(record.prior)
     against = f"the uniform share {number(1 / len(mixture.names))}"
-    if prior:
+    if record.prior:
         against = "its share of the prior (the mixture that the fit started from)"
     above = [name for name, one in decided.items() if one == "above"]
     clear = [name for name, one in decided.items() if one != "undecided"]

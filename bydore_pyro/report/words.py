@@ -9,6 +9,9 @@ from typing import Literal
 ABSENT = "\N{EN DASH}"
 MOST_DECIMALS = 8
 Level = Literal["good", "careful", "bad", "unknown"]
+# Probabilities of being better from which it is so, and up to which it is not; and what that means.
+SURE, AGAINST = 0.9, 0.1
+LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
 
 @dataclass(frozen=True)

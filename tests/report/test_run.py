@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import NAMES, write_search, write_seeds, write_trajectory
+from report_runs import NAMES, write_search, write_trajectory
 
 from bydore_pyro.errors import DataError, RunFolderError
-from bydore_pyro.report.run import RunRecord, read_run, runs_in
+from bydore_pyro.report.run import RunRecord, read_run
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
@@ -63,13 +63,8 @@ def test_a_trajectory_without_steps_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"Expected a finished run in .*nowhere"):
         read_run(tmp_path / "nowhere")
-    with pytest.raises(
-        RunFolderError, match=r"seeds without a mixture: bydore search --resume .*seeds goes on"
-    ):
-        read_run(write_seeds(tmp_path / "seeds", 1))
-
-
-def test_a_search_with_several_seeds_has_a_run_for_each(tmp_path: Path) -> None:
-    seeds = write_seeds(tmp_path / "seeds", 11)
-    assert [path.name for path in runs_in(seeds)] == [f"seed-{seed}" for seed in range(11)]
-    assert runs_in(seeds / "seed-0") == [seeds / "seed-0"]
+    write_search(tmp_path / "run")
+    (tmp_path / "run" / "mixture.json").unlink()
+    (tmp_path / "run" / "metrics.json").unlink()
+    with pytest.raises(RunFolderError, match=r"without a mixture: bydore search --resume .* goes"):
+        read_run(tmp_path / "run")

@@ -23,7 +23,7 @@ from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.files import plain
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.measured_model import Cost
-from bydore_pyro.report.run import RunRecord, read_run, runs_in
+from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
     JUDGED,
     bounds_table,
@@ -126,7 +126,7 @@ def test_rounds() -> None:
 
 
 def test_seeds_have_the_mean_and_the_ends_of_each_weight(tmp_path: Path) -> None:
-    runs = [read_run(path) for path in runs_in(write_seeds(tmp_path / "seeds"))]
+    runs = [read_run(path) for path in write_seeds(tmp_path / "seeds")]
     found = cells(seeds_table(runs), "code")
     assert found == {"mean weight": "0.4096", "least": "0.3596", "largest": "0.4596"}
     assert not seeds_table(runs[:1]).rows

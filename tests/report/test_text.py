@@ -33,11 +33,8 @@ def test_several_runs_are_one_table(tmp_path: Path) -> None:
     assert not any("Next:" in line or line.startswith("good ") for line in lines)
 
 
-def test_a_search_with_several_seeds_stands_for_its_runs(tmp_path: Path) -> None:
-    seeds = write_seeds(tmp_path / "seeds", 3)
-    text = report_text(seeds)
-    assert text == report_text(*(seeds / f"seed-{seed}" for seed in range(3)))
-    assert "The weights over 3 seeds" in text
+def test_searches_with_several_seeds_have_a_table_of_their_weights(tmp_path: Path) -> None:
+    assert "The weights over 3 seeds" in report_text(*write_seeds(tmp_path / "seeds", 3))
 
 
 def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
