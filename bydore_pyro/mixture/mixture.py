@@ -45,16 +45,6 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
 
 
-def below(names: Collection[str]) -> dict[str, list[int]]:
-    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
-    if the path stands for several names but not for all."""
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        for at in (at for at, letter in enumerate(name) if letter == "/"):
-            places.setdefault(name[:at], []).append(place)
-    return {path: own for path, own in sorted(places.items()) if 1 < len(own) < len(names)}
-
-
 def within_bounds(weights: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
     """Returns the nearest mixtures ``(S, K)`` whose weights are within bounds ``(K,)``, exactly.
 

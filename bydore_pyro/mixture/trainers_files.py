@@ -36,7 +36,10 @@ NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)
 LINE = re.compile(rf"({NUMBER.pattern})\s+(\S+)")
 NOTHING = ("", "~", "null", "Null", "NULL")  # of YAML, as text
 SHOWN = 3  # names in a message
-EXAMPLE = "a file of weights holds names and numbers, such as {web: 0.7, law: 0.3}"
+EXAMPLE = (
+    "a file of weights holds names and numbers, such as {web: 0.7, law: 0.3}, or a table with the "
+    "columns domain and weight"
+)
 TRAIN = "train_"  # RegMix's, before the name of a domain
 OF_PILE = ("the_pile_", "unzip_")  # RegMix's, before the Pile's names
 OF_MEGATRON = ("_text_document", "_text_sentence")  # of `preprocess_data.py`, by its default key
@@ -193,21 +196,6 @@ def _only(stages: Sequence[Any]) -> Any:
             f"a schedule of {len(stages)} stages instead of one mixture: give one stage alone"
         )
     return stages[0]
-
-
-def places_of_layouts(found: Mapping[str, Any]) -> list[str]:
-    """Returns where layouts stand inside the parts of a file, as `data.train_weights`."""
-    places, seen = [], set()
-    left = [(key, value) for key, value in found.items()]
-    while left:
-        place, value = left.pop(0)
-        if not isinstance(value, dict) or id(value) in seen:  # of YAML's aliases
-            continue
-        seen.add(id(value))
-        own = [key for key in LAYOUTS if isinstance(value.get(key), dict | list)]
-        places += [f"{place}.{key}" for key in own]
-        left += [(f"{place}.{key}", inner) for key, inner in value.items() if not own]
-    return places
 
 
 def _at(value: Any, key: str, place: str) -> Any:

@@ -5,14 +5,24 @@ Names are paths: `web/law/high` lies in the branches `web` and `web/law`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bydore_pyro.files import Number
-from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture, below
+from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
+
+
+def below(names: Collection[str]) -> dict[str, list[int]]:
+    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
+    if the path stands for several names but not for all."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        for path in _above(name):
+            places.setdefault(path, []).append(place)
+    return {path: own for path, own in sorted(places.items()) if 1 < len(own) < len(names)}
 
 
 class Row(NamedTuple):

@@ -38,7 +38,6 @@ from bydore_pyro.mixture.trainers_files import (
     NUMBER,
     Listed,
     blend_of,
-    places_of_layouts,
     trainers_weights,
 )
 from bydore_pyro.terminal import tell
@@ -222,7 +221,7 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         found = _large(text)
     else:
         written = _table(text) or blend_of(text)
-        found = None if written else _parsed(text, path.suffix.lower())
+        found = None if written else _parsed(text)
     if isinstance(found, dict) and str(found.get("format")).startswith(FORMAT.split("/")[0]):
         return found
     if OF_DOCUMENTS in text:
@@ -236,8 +235,7 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         return written
     if isinstance(found, dict):
         return Listed(found, declared=False)
-    wrong = f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}"
-    raise ValueError(_columns(text) or wrong)
+    raise ValueError(f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}")
 
 
 def _large(text: str) -> Any:
@@ -250,37 +248,25 @@ def _large(text: str) -> Any:
         raise ValueError(f"more than {LARGEST // 2**20} MB, and no JSON") from None
 
 
-def _parsed(text: str, ending: str) -> Any:
+def _parsed(text: str) -> Any:
     """Returns what JSON, YAML or TOML holds; YAML's numbers as text.
 
     Raises:
-        ValueError: When it is none of them; it says what is wrong with it as the one that the
-            file's ending names, else as YAML.
+        ValueError: When it is none of them.
     """
-    found: Any = None
-    wrong: dict[str, Exception] = {}
+    found, wrong = None, ""
     try:
         found = yaml_or_json(text, words=True)
-    except DataError:
+    except DataError:  # it is one of them, with a name twice
         raise
     except ValueError as error:
-        wrong["YAML"] = error
-    if isinstance(found, dict | list):
-        return found
-    try:
-        return tomllib.loads(text) or found
-    except (ValueError, RecursionError) as error:
-        wrong["TOML"] = error
-    if "YAML" not in wrong:  # it holds words
-        return found
-    if ending == ".json":
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError) as error:
-            wrong["JSON"] = error
-    tried = ending[1:].upper() if ending[1:].upper() in wrong else "YAML"
-    broken = f"what cannot be read as {tried} ({one_line(wrong[tried])})"
-    raise ValueError(_columns(text) or broken)
+        wrong = one_line(error)
+    if not isinstance(found, dict | list):
+        with suppress(ValueError, RecursionError):
+            return tomllib.loads(text) or found
+    if wrong:
+        raise ValueError(f"what is neither JSON, YAML nor TOML ({wrong}): {EXAMPLE}")
+    return found
 
 
 def _table(text: str) -> Listed | None:
@@ -302,20 +288,6 @@ def _table(text: str) -> Listed | None:
     return None
 
 
-def _columns(text: str) -> str:
-    """Says which columns a table has that lacks ours; nothing where a text looks like no table."""
-    first, second, *_ = [*text.strip().splitlines(), "", ""]
-    for delimiter in (*DELIMITERS, "|"):
-        cells = [cell.strip() for cell in first.strip("| ").split(delimiter)]
-        if len(cells) < 2 or second.strip("| ").count(delimiter) < len(cells) - 1:
-            continue
-        if delimiter == "|":
-            return "a table between '|' instead of commas, tabs or semicolons"
-        named = listed([f"{cell!r:.40}" for cell in cells], SHOWN)
-        return f"a table with the columns {named} instead of 'domain' and 'weight'"
-    return ""
-
-
 def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
     """Returns weights as numbers; a text that is one is taken for it.
 
@@ -324,10 +296,7 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
     parts = [name for name, weight in weights.items() if isinstance(weight, dict | list)]
     if parts:
         named = listed([f"{name!r:.60}" for name in parts], SHOWN)
-        inside = [f"'{place}'" for place in places_of_layouts(weights)]
-        one = "one of " if len(inside) > 1 else ""
-        hint = f"write {one}{listed(inside, SHOWN)} into a file of its own" if inside else EXAMPLE
-        raise ValueError(f"{named} with more than a number inside: {hint}")
+        raise ValueError(f"{named} with more than a number inside: {EXAMPLE}")
     others = [name for name, weight in weights.items() if not _is_number(weight)]
     if others:
         more = f", and none for {len(others) - 1} more" if len(others) > 1 else ""

@@ -164,30 +164,16 @@ def _decided(record: RunRecord) -> Verdict | None:
     too_few = runs is not None and runs < len(mixture.names)
     if too_few:
         figures += " So few runs cannot decide it."
-    figures, level = _trusted(record, limits, len(clear) / len(decided), figures)
-    return limits.judge(
-        len(clear) / len(decided),
-        figures,
-        level="bad" if too_few else level,
-        answer=f"{len(clear) or 'None'} of {len(decided)} domains",
-    )
-
-
-def _trusted(
-    record: RunRecord, limits: Limits, value: float, figures: str
-) -> tuple[str, Level | None]:
-    """Returns the text on a figure that rests on intervals, and its level: not "good" if the
-    proxy has not learned, the intervals are not to be trusted, or the domains hardly cover what
-    they are of."""
-    if limits.level(value) == "good":
-        for found, doubt in (
-            (_learned(record), "a proxy that has not learned"),
-            (_fits(record), "intervals that are not to be trusted"),
-            (_covered(record), "a target that the domains hardly cover"),
-        ):
-            if found is not None and found.level == "bad":
-                return f"{figures} It rests on {doubt}.", "careful"
-    return figures, None
+    level: Level = "bad" if too_few else limits.level(len(clear) / len(decided))
+    for found, doubt in (
+        (_learned(record), "a proxy that has not learned"),
+        (_fits(record), "intervals that are not to be trusted"),
+        (_covered(record), "a target that the domains hardly cover"),
+    ):
+        if level == "good" and found is not None and found.level == "bad":
+            level, figures = "careful", f"{figures} It rests on {doubt}."
+    answer = f"{len(clear) or 'None'} of {len(decided)} domains"
+    return Verdict(level, limits.question, answer, figures, limits.reason)
 
 
 def _fits(record: RunRecord) -> Verdict | None:
@@ -254,25 +240,20 @@ def _rounds(record: RunRecord) -> Verdict | None:
     if not rounds:
         return None
     limits, apart = LIMITS["rounds"], total_variation(rounds[-1].alone, rounds[-1].weights)
-    level: Level | None = None
-    answer = ""
+    if len(rounds) == 1:
+        figures = "There was only one round: nothing to compare."
+        return Verdict("unknown", limits.question, "One round cannot tell", figures)
     figures = (
         f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
         f"rounds by {judged(apart, 3, limits.good, limits.bad)} in total variation. Below "
         f"{limits.good:g} counts as settled, {limits.bad:g} or more does not."
     )
-    if len(rounds) == 1:
-        figures, level = "There was only one round: nothing to compare.", "unknown"
-        answer = "One round cannot tell"
-    return limits.judge(apart, figures, level=level, answer=answer)
+    return limits.judge(apart, figures)
 
 
 def _checked(record: RunRecord) -> Verdict | None:
     check, limits = record.metrics.matching.check, LIMITS["check"]
-    slopes, failing = check.slopes, [name for name in check.failing if name in check.slopes]
-    if slopes and not check.sequences:
-        figures = "The run does not say how many sequences its rounds had not read."
-        return Verdict("unknown", limits.question, "Not known", figures)
+    slopes, failing = check.slopes, check.failing
     if not check.sequences:
         return None
     without = [name for name, new in check.sequences.items() if not new]

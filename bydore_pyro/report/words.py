@@ -50,8 +50,10 @@ def percent(value: float | None, *limits: float) -> str:
 def judged(value: float | None, decimals: int, *limits: float) -> str:
     """Returns a number with so many decimals, or more where it would else seem to be on the other
     side of one of the limits; a dash where there is none."""
-    if value is None or not math.isfinite(value):
+    if value is None or math.isnan(value):
         return ABSENT
+    if math.isinf(value):
+        return "infinite"
     return f"{value:.{_decimals(value, decimals, limits)}f}"
 
 

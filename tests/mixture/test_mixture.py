@@ -12,7 +12,7 @@ from mutations import replaced, require_one_line
 from scipy import optimize
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_bounds
+from bydore_pyro.mixture.mixture import Mixture, jitter, total_variation, within_bounds
 
 FULL = Mixture(
     names=("a", "b"),
@@ -47,11 +47,6 @@ def test_pools_share_what_was_found() -> None:
     np.testing.assert_allclose(found.hdi, [(0.1, 0.4), (0, 0.9), (0, 0.9)])
     assert "a/* (2 domains)" in found.notes[0]
     assert found.unpooled({"a/*": {"a/b": 1.0}}) is found
-
-
-def test_paths_stand_for_what_is_below() -> None:
-    assert below(["a/b/c", "a/b/d", "a/e", "f", "g/h"]) == {"a": [0, 1, 2], "a/b": [0, 1]}
-    assert below(["a/b", "a/c"]) == {}, "all of them"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from bydore_pyro.mixture.trainers_files import (
     blend_of,
     names_of_paths,
     names_of_prefixes,
-    places_of_layouts,
     trainers_weights,
 )
 from bydore_pyro.mixture.weights_files import mixture_from, numbers_of
@@ -81,11 +80,7 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
         ),
         ("- {domain: a}", "no 'weight' in entry 1, but 'domain'"),
         ('{"interleave_datasets": {"probabilities": [1]}}', "nothing instead of a list under 'nam"),
-        ("data: {train_weights: {a: 1}}\nmodel: {x: 1}", "write 'data.train_weights' into a file"),
-        (
-            "x: {streams: {a: {proportion: 1}}}\ny: {streams: {a: {proportion: 1}}}",
-            "write one of 'x.streams', 'y.streams' into a file of its own",
-        ),
+        ("data: {train_weights: {a: 1}}\nmodel: {x: 1}", "'data', 'model' with more than a number"),
     ],
 )
 def test_what_is_not_one_mixture_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -146,11 +141,6 @@ def test_what_is_none_is_left_to_others() -> None:
     assert trainers_weights({"train": 0.5, "sources": 0.5}) is None, "domains of such names"
     assert trainers_weights("words") is None
     assert trainers_weights({"train_weights": {"a": 1}}) == Listed({"a": 1})
-
-
-def test_layouts_are_found_inside_parts() -> None:
-    found = {"data": {"train_weights": {"a": 1}, "x": {}}, "x": 1}
-    assert places_of_layouts(found) == ["data.train_weights"]
 
 
 def test_numbers_may_have_underscores(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
-from bydore_pyro.mixture.tree import Row, Sums, interval_of, shown_rows
+from bydore_pyro.mixture.tree import Row, Sums, below, interval_of, shown_rows
 
 NAMES = [f"{a}/{b}/{c}" for a in "xyz" for b in "pqrs" for c in "12345"]  # 60 domains
 WEIGHTS = np.random.default_rng(0).dirichlet(np.full(60, 0.3))
@@ -69,3 +69,8 @@ def test_intervals_of_domains_branches_and_the_rest() -> None:
     # Caps move weights; the interval stays that of the domains that were the smallest before.
     capped = mixture.capped(dict.fromkeys(NAMES, 0.03))
     assert interval_of(capped, rest, sums) == (0.0, 0.5)
+
+
+def test_paths_stand_for_what_is_below() -> None:
+    assert below(["a/b/c", "a/b/d", "a/e", "f", "g/h"]) == {"a": [0, 1, 2], "a/b": [0, 1]}
+    assert below(["a/b", "a/c"]) == {}, "all of them"
