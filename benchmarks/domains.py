@@ -144,7 +144,8 @@ def found_shares(run_folder: Path, planted: dict[str, float]) -> str:
     inside = sum(held[name][0] <= share <= held[name][1] for name, share in planted.items())
     sums = {path: sum(planted.get(mixture.names[k], 0.0) for k in own)
             for path, own in below(mixture.names).items()}  # fmt: skip
-    ends = mixture.branches
+    metrics = json.loads((run_folder / "metrics.json").read_text("utf-8"))
+    ends = metrics.get("sums", {}).get("branches", {})
     known = [path for path in sums if path in ends and sums[path] > 0]
     covered = sum(ends[path][0] <= sums[path] <= ends[path][1] for path in known)
     wrong = total_variation(weights, planted)

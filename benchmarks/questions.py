@@ -182,7 +182,9 @@ def measure(count: int, given: argparse.Namespace) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(f"{count} domains, seconds: {', '.join(f'{n} {s:.2f}' for n, s in took.items())}; "
           f"at most {peak:.2f} GB", flush=True)  # fmt: skip
-    print(f"  posterior of weights: {'' if drawn.settled else 'not '}settled, {drawn.fit}")
+    print(
+        f"  posterior of weights: {'' if drawn.convergence.settled else 'not '}settled, {drawn.fit}"
+    )
     tell_truth(plant, drawn.weights, of_one, answers)
 
 

@@ -189,4 +189,7 @@ def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> 
     if method == "bydore" or (problem.most is None and not problem.least):
         return found
     bounded = found.mixture.capped(problem.most or {}, problem.least)
-    return dataclasses.replace(found, mixture=bounded)
+    # What was predicted of other weights does not hold for these.
+    gain = dataclasses.replace(found.details.gain_over_prior, predicted_loss={})
+    details = dataclasses.replace(found.details, gain_over_prior=gain)
+    return dataclasses.replace(found, mixture=bounded, details=details)

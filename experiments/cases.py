@@ -26,7 +26,6 @@ from bydore_pyro.setup import (
     begin_run,
     is_finished,
     load_domains,
-    spent,
     uniform_weights,
 )
 from bydore_pyro.terminal import tell
@@ -93,7 +92,7 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     cost = Cost()
     losses = verify(options, domains, mixtures | compared, cost, folder.path / "proxies")
     metrics = dataclasses.replace(
-        found.metrics, verification=spent(cost), validation_loss_nats_per_token=losses
+        found.metrics, verification=cost.spent(), validation_loss_nats_per_token=losses
     )
     folder.write_json("metrics.json", plain(metrics))
     table = side_by_side(answers, losses)

@@ -13,6 +13,7 @@ import numpy as np
 import xarray
 from pydantic import TypeAdapter
 
+from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.setup.record import Metrics
@@ -142,6 +143,11 @@ def outlook_of(
     }
 
 
+def planted(**given: Any) -> Outlook:
+    """The outlook of `outlook_of`."""
+    return TypeAdapter(Outlook).validate_python(outlook_of(**given))
+
+
 def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
     """Weights that go from uniform ones to the mixture's, ``(steps, K)``."""
     there = np.linspace(0, 1, steps)[:, None] ** 0.2
@@ -207,7 +213,7 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
         "unexplained": 0.04,
         "scale": 1.06,
         "rounds": rounds,
-        "draws": {"exact": True, "settled": True, "rhat": 1.01},
+        "draws": {"settled": True, "rhat": 1.01},
         "check": check,
         **changed,
     }
@@ -238,18 +244,18 @@ def write_fit(folder: Path, method: str = "regmix", names: Sequence[str] = NAMES
     return folder
 
 
-def write_seeds(folder: Path, count: int = 2) -> Path:
-    """Writes the folder of several seeds' searches, of which every other one has moved a tenth of
-    the weight from the first domain to the second; returns it."""
-    folder.mkdir(parents=True)
+def write_seeds(folder: Path, count: int = 2) -> list[Path]:
+    """Writes searches with several seeds, of which every other one has moved a tenth of the weight
+    from the first domain to the second; returns their folders."""
+    runs = []
     for seed in range(count):
         run = write_search(folder / f"seed-{seed}", seed=seed)
         mixture = mixture_with_intervals()
         moved = np.array(mixture.weights) + seed % 2 * np.array([-0.1, 0.1, 0.0, 0.0])
         mixture = dataclasses.replace(mixture, weights=tuple(moved.tolist()))
         (run / "mixture.json").write_text(mixture.to_json())
-    write_json(folder / "config.json", config_of())
-    return folder
+        runs.append(run)
+    return runs
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -10,10 +10,17 @@ import torch
 
 from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.algorithm1.search import LinearSearch
-from bydore_pyro.answer import CHAINS, Answer, Question, mixture_of_draws, mixture_within
+from bydore_pyro.answer import (
+    CHAINS,
+    Answer,
+    Question,
+    mixture_of_draws,
+    mixture_within,
+    sums_of_draws,
+)
 from bydore_pyro.core import GammaDirichlet, GuideFit, guide_fit, mixture_model
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, Sums
 
 if TYPE_CHECKING:
     import xarray
@@ -38,11 +45,12 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
     if not state.window:
         raise DataError("Expected a search of at least one step, found none")
     mean = torch.from_numpy(np.stack([one.mean for one in state.window]).astype(float).mean(0))
-    names, sites = state.domains.names, {}
+    names, sites, sums = state.domains.names, {}, Sums()
     if isinstance(state.learner, BayesianLearner):
         sites = _draws(state)
         draws = sites["w"].flatten(0, 1).double()
         mixture = mixture_of_draws(draws, mean, question)
+        sums = sums_of_draws(draws, mean, question)
     else:
         mixture = Mixture(
             names=names,
@@ -52,7 +60,8 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
         )
     mixture = dataclasses.replace(mixture, notes=question.notes)
     mixture = mixture_within(mixture, question, free=True)
-    return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
+    mixture = mixture.unpooled(question.pools)
+    return Answer(mixture=mixture, names=names, sites=sites, sums=sums)
 
 
 def _draws(state: LinearSearch) -> dict[str, torch.Tensor]:

@@ -11,6 +11,7 @@ from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
 from .draws import mixture_within as mixture_within
 from .draws import raised as raised
+from .draws import sums_of_draws as sums_of_draws
 from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
@@ -28,4 +29,6 @@ from .question import Question as Question
 from .question import RunLength as RunLength
 from .steps import FIRST as FIRST
 from .steps import LAW as LAW
+from .steps import Trial as Trial
 from .steps import TriedSteps as TriedSteps
+from .steps import tried_steps as tried_steps

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,14 +24,14 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.answer.best import Best, best_of
-from bydore_pyro.answer.draws import mixture_of_draws, mixture_within, raised
+from bydore_pyro.answer.draws import mixture_of_draws, mixture_within, raised, sums_of_draws
 from bydore_pyro.answer.forecast import Forecast
 from bydore_pyro.answer.outlook import Outlook, outlook_of
 from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import LAW, SEED, TriedSteps
 from bydore_pyro.core import GROUPS, Matching, Posterior, central_weights, run_mixture
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, Sums
 
 if TYPE_CHECKING:
     import arviz
@@ -55,6 +55,7 @@ class Answer:
         names: The domains that `sites` are of.
         sites: Draws by site, ``(4, D, ...)``: ``w`` to train on; ``s`` the scale (by linear
             evidence ``beta``); unless ``w`` is the match's, its `length` and the `composition`.
+        sums: Intervals of sums of the weights.
         matching: The evidence; None by linear evidence.
         posterior: Of the composition; None by linear evidence.
         tried: Trial runs, None where there were none.
@@ -65,6 +66,7 @@ class Answer:
     mixture: Mixture
     names: tuple[str, ...]
     sites: Mapping[str, Tensor]
+    sums: Sums = field(default_factory=Sums)
     matching: Matching | None = None
     posterior: Posterior | None = None
     tried: TriedSteps | None = None
@@ -114,18 +116,20 @@ def answer_of(
     """
     ways = {1.0: 1.0}
     if tried is not None:
-        ways = dict(zip(tried.lengths, tried.probabilities, strict=True))
+        ways = {one.length: one.probability for one in tried.tried}
     elif by_law(found, question, forecast):
         ways = {LAW: 1.0}
     decided = "law" if ways.keys() == {LAW} else "match" if tried is None else "trials"
     best = None if forecast is None else best_of(forecast, question)
     sites, centre = _for_run(found, drawn, question, ways, best if LAW in ways else None)
-    mixture = mixture_of_draws(sites["w"].flatten(0, 1), centre, question)
+    draws = sites["w"].flatten(0, 1)
+    mixture = mixture_of_draws(draws, centre, question)
+    sums = sums_of_draws(draws, centre, question)
     run = question.run
     notes = [*question.notes]
     notes += [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
-    notes += [] if drawn.settled else [_not_settled(drawn)]
+    notes += [] if drawn.convergence.settled else [_not_settled(drawn)]
     if found.unexplained >= HARDLY:
         notes.insert(
             0,
@@ -133,9 +137,7 @@ def answer_of(
             f"{100 * found.unexplained:.0f} % of its gradient is left. The weights are little more "
             "than a guess; text like the target's is missing.",
         )
-        mixture = dataclasses.replace(
-            mixture, hdi=None, standard_deviation=None, branches={}, rest=None
-        )
+        mixture, sums = dataclasses.replace(mixture, hdi=None, standard_deviation=None), Sums()
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))
     mixture = mixture_within(mixture, question, free=decided != "law")
     outlook = None
@@ -146,6 +148,7 @@ def answer_of(
         mixture=mixture.unpooled(question.pools),
         names=question.names,
         sites=sites,
+        sums=sums,
         matching=found,
         posterior=drawn,
         tried=tried,
@@ -198,7 +201,9 @@ def inference_data(answer: Answer) -> arviz.InferenceData:
         coords={"domain": list(answer.names)},
     )
     if (drawn := answer.posterior) is not None:
-        data["posterior"].attrs.update(settled=int(drawn.settled), nested_rhat=drawn.rhat)
+        settled, rhat = drawn.convergence.settled, drawn.convergence.rhat
+        rhat = math.nan if rhat is None else rhat
+        data["posterior"].attrs.update(settled=int(settled), nested_rhat=rhat)
         if drawn.fit is not None:
             data["posterior"].attrs.update(khat=drawn.fit.khat)
     return data
@@ -206,8 +211,10 @@ def inference_data(answer: Answer) -> arviz.InferenceData:
 
 def _not_settled(drawn: Posterior) -> str:
     """Returns in words what is not known of what the target is made of, and what is."""
-    sign = f"nested R-hat {drawn.rhat:.3f}"
-    if drawn.fit is not None and math.isnan(drawn.rhat):
+    sign = "SVI has not settled"
+    if drawn.convergence.rhat is not None:
+        sign = f"nested R-hat {drawn.convergence.rhat:.3f}"
+    elif drawn.fit is not None:
         sign = f"PSIS k-hat {drawn.fit.khat:.2f}"
     return (
         f"The target's small shares are not settled ({sign}): intervals of weights hold too "

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bydore_pyro.answer.question import Question
-from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below, within_bounds
+from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, Sums, below, within_bounds
 
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
@@ -39,8 +37,7 @@ def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixtu
     Args:
         draws: Weights ``(D, K)``.
         centre: The weights ``(K,)``.
-        question: Tells the names of the domains, the hashes of tokenizer and text, and the domains
-            of pools, for the sums below paths.
+        question: Has the names of the domains, and the hashes of tokenizer and text.
     """
     values, weights = draws.numpy(), centre.numpy() / centre.numpy().sum()
     return Mixture(
@@ -51,7 +48,6 @@ def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixtu
         hdi_probability=HDI_PROBABILITY,
         tokenizer=question.tokenizer,
         data_sha256=question.data_sha256,
-        **_sums(values, question.names, weights, question.pools),
     )
 
 
@@ -84,30 +80,35 @@ def _around(draws: np.ndarray, weights: np.ndarray) -> list[tuple[float, float]]
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def _sums(
-    draws: np.ndarray,
-    names: Sequence[str],
-    weights: np.ndarray,
-    pools: Mapping[str, Mapping[str, float]],
-) -> dict[str, Any]:
+def sums_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Sums:
     """Returns the intervals of the sum of the weights below each path, and of all but the largest;
-    each holds the sum of `weights`."""
-    leaves = [(k, leaf, share) for k, name in enumerate(names)
-              for leaf, share in pools.get(name, {name: 1.0}).items()]  # fmt: skip
+    each holds the sum of the weights.
+
+    Args:
+        draws: Weights ``(D, K)``.
+        centre: The weights ``(K,)``.
+        question: Has the names of the domains, and the domains of pools.
+    """
+    values, weights = draws.numpy(), centre.numpy() / centre.numpy().sum()
+    names, pools = question.names, question.pools
+    leaves = [
+        (k, leaf, share)
+        for k, name in enumerate(names)
+        for leaf, share in pools.get(name, {name: 1.0}).items()
+    ]
     paths = below([leaf for _, leaf, _ in leaves])
     order = np.argsort([-weights[k] * share for k, _, share in leaves], kind="stable")
     columns = [*paths.values(), order[MOST_SHOWN:].tolist()]
     if not any(columns):
-        return {}
+        return Sums()
     shares = np.zeros((len(names), len(columns)))
     for column, places in enumerate(columns):
         for k, _, share in (leaves[place] for place in places):
             shares[k, column] += share
-    *branches, rest = _around((draws @ shares).clip(max=1.0), (weights @ shares).clip(max=1.0))
-    return {
-        "branches": dict(zip(paths, branches, strict=True)),
-        "rest": rest if columns[-1] else None,
-    }
+    *branches, rest = _around((values @ shares).clip(max=1.0), (weights @ shares).clip(max=1.0))
+    return Sums(
+        branches=dict(zip(paths, branches, strict=True)), rest=rest if columns[-1] else None
+    )
 
 
 def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:

@@ -285,6 +285,8 @@ def _off_the_law(noise: Tensor, seed: int) -> Tensor:
 
 
 def ends(draws: Tensor) -> Tensor:
-    """Returns the lower and the upper ends ``(2, ...)`` of the intervals of draws ``(S, ...)``."""
-    outside = (1 - LEVEL) / 2
-    return torch.quantile(draws, torch.tensor([outside, 1 - outside]).double(), 0)
+    """Returns the ends ``(2, ...)`` of the highest-density intervals of draws ``(S, ...)``."""
+    ordered = draws.sort(0).values
+    inside = int(LEVEL * len(ordered))
+    first = (ordered[inside:] - ordered[: len(ordered) - inside]).argmin(0, keepdim=True)
+    return torch.cat([ordered.gather(0, first), ordered.gather(0, first + inside)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bydore_pyro.mixture import Mixture, interval_of, shown_rows
+from bydore_pyro.mixture import Mixture, Sums, interval_of, shown_rows
 from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def picture_label(name: str, most: int = SHORT) -> str:
     return text.replace("$", r"\$")
 
 
-def plot_weights(mixture: Mixture) -> Figure:
+def plot_weights(mixture: Mixture, sums: Sums | None = None) -> Figure:
     """Draws the weight of every domain and its interval, the largest on top; of many domains the
     largest, and as squares the sums of branches and of the rest (`shown_rows`).
 
@@ -47,6 +47,7 @@ def plot_weights(mixture: Mixture) -> Figure:
     Args:
         mixture: The weights, shares of training tokens; intervals are drawn where it has any, and
             weights free of caps, hollow.
+        sums: Intervals of the sums, where they are known.
     """
     from matplotlib.figure import Figure
 
@@ -57,7 +58,7 @@ def plot_weights(mixture: Mixture) -> Figure:
     axes.set_yticks(range(len(rows)), [picture_label(row.name) for row in rows])
     interval = f"{100 * mixture.hdi_probability:.0f} % interval"
     for height, (row, label) in enumerate(zip(rows, axes.get_yticklabels(), strict=True)):
-        single, ends = row.kind == "domain", interval_of(mixture, row)
+        single, ends = row.kind == "domain", interval_of(mixture, row, sums)
         colour = colours[row.name] if single else SUM
         total = sum(mixture.weights[k] for k in row.places)
         free = mixture.free_weights and sum(mixture.free_weights[k] for k in row.places)

@@ -25,7 +25,6 @@ from bydore_pyro.setup import (
     options_or_resumed,
     peak_memory_megabytes,
     run_epochs,
-    spent,
     write_text_index,
 )
 from bydore_pyro.tables import (
@@ -304,7 +303,7 @@ def _write_fit(
     metrics = Metrics(
         method=str(options.fit.method),
         seed=options.run.seed,
-        search=spent(cost),
+        search=cost.spent(),
         jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
         **vars(found.details),
         run_tokens=options.run_tokens if on_text or options.question.target_tokens else None,

@@ -18,11 +18,11 @@ class _Parser(argparse.ArgumentParser):
 
 @one_line_errors("bydore report")
 def report_command(arguments: Sequence[str]) -> None:
-    """Prints the results of runs and writes an HTML page."""
+    """Prints the results of runs; of one run it writes an HTML page too."""
     parser = _Parser(
         "bydore report",
-        description="Prints the results of runs and writes them as one HTML page that needs "
-        "neither network nor server. Several runs are compared.",
+        description="Prints the results of a run and writes them as an HTML page that needs "
+        "neither network nor server. Several runs are compared in a table, without a page.",
         allow_abbrev=False,
         add_help=False,
     )
@@ -32,15 +32,17 @@ def report_command(arguments: Sequence[str]) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="File for the page. Default: report.html, in the folder of one run, or in the working "
-        "directory.",
+        help="File for the page of one run. Default: report.html in its folder.",
     )
     given = parser.parse_args(arguments)
-    folders: list[Path] = given.runs
-    from bydore_pyro.report import comparison_text, html_report, report_text
+    runs: list[Path] = given.runs
+    from bydore_pyro.report import html_report, report_text
 
-    print(comparison_text(folders) if len(folders) > 1 else report_text(folders[0]))
-    page = given.out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
-    with appearing_file(page) as aside:
-        aside.write_text(html_report(folders), encoding="utf-8")
-    print(f"\nIn a browser: {page}")
+    if given.out is not None and len(runs) > 1:
+        raise ValueError(f"Expected one run with --out, found {len(runs)}")
+    print(report_text(*runs))
+    if len(runs) == 1:
+        page = given.out or runs[0] / "report.html"
+        with appearing_file(page) as aside:
+            aside.write_text(html_report(runs[0]), encoding="utf-8")
+        print(f"\nIn a browser: {page}")

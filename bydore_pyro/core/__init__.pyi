@@ -29,6 +29,7 @@ from .network import FreeConcentrations as FreeConcentrations
 from .network import PriorNetwork as PriorNetwork
 from .point import central_weights as central_weights
 from .point import run_mixture as run_mixture
+from .posterior import Convergence as Convergence
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .quadratic import bent as bent

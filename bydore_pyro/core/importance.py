@@ -16,6 +16,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from bydore_pyro.core.inference import isolated
+from bydore_pyro.files import Number
 
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
 
@@ -41,8 +42,8 @@ class GuideFit:
         draws: Draws that were weighed.
     """
 
-    khat: float
-    effective_draws: float
+    khat: Number
+    effective_draws: Number
     draws: int
 
 

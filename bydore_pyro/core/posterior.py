@@ -7,7 +7,6 @@ importance weights as far as these are reliable.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -20,12 +19,27 @@ from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import FreeConcentrations
+from bydore_pyro.files import Number
 from bydore_pyro.terminal import one_thread
 
-__all__ = ["DRAWS", "Posterior", "draw_posterior"]
+__all__ = ["DRAWS", "Convergence", "Posterior", "draw_posterior"]
 
 DRAWS = 4000  # of a posterior
 WEIGHED = 4000  # draws of a guide whose k-hat is found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convergence:
+    """Whether draws are the posterior's; the plain part of a `Posterior`, which records keep.
+
+    Attributes:
+        settled: Whether they are: the chains agree, or SVI has settled and importance weights have
+            corrected the draws of its guide.
+        rhat: Nested R-hat of the chains, >= 1; None where no chain was run.
+    """
+
+    settled: bool = False
+    rhat: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -35,17 +49,14 @@ class Posterior:
     Attributes:
         weights: ``(D, K)``, float64, each draw on the simplex.
         scale: ``s (D,)``, > 0.
-        settled: Whether these are the posterior's: the chains agree, or SVI has settled and
-            importance weights have corrected its draws.
-        rhat: Nested R-hat of the chains; NaN where there are none.
+        convergence: Whether these are the posterior's.
         guide: A `MixtureGuide` with `FreeConcentrations`, where one was fitted.
         fit: How well the guide's own draws stand in for the posterior's.
     """
 
     weights: Tensor
     scale: Tensor
-    settled: bool
-    rhat: float = math.nan
+    convergence: Convergence
     guide: MixtureGuide | None = None
     fit: GuideFit | None = None
 
@@ -70,7 +81,7 @@ def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) 
         return Posterior(
             weights=drawn.sites["weights"],
             scale=drawn.sites["scale"],
-            settled=inference.settled and drawn.corrected,
+            convergence=Convergence(settled=inference.settled and drawn.corrected),
             guide=guide,
             fit=drawn.fit,
         )
@@ -83,8 +94,9 @@ def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) 
         seed=seed,
     )
     weights, scale = exact.weights[0], exact.scale[0]
+    convergence = Convergence(settled=exact.settled, rhat=exact.rhat)
     if not with_guide:
-        return Posterior(weights, scale, exact.settled, exact.rhat)
+        return Posterior(weights, scale, convergence)
     fit_to_draws(guide, weights, scale, seed=seed)
     fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
-    return Posterior(weights, scale, exact.settled, exact.rhat, guide, fit)
+    return Posterior(weights, scale, convergence, guide, fit)

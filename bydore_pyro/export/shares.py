@@ -173,9 +173,8 @@ def converted(
         folder: The other tokenizer.
 
     Returns:
-        The mixture for that tokenizer, with nothing else that is said of shares or losses: the
-        uncertainty, the sums, the prior and the predicted losses are of the old tokens. The notes
-        stay, since they are about the text and the search.
+        The mixture for that tokenizer, without the uncertainty, which is of the old tokens. The
+        notes stay, since they are about the text and the search.
     """
     scaled = [
         weight * measured[name][1] / measured[name][0] if weight > 0 else 0.0
@@ -188,9 +187,5 @@ def converted(
         standard_deviation=None,
         hdi=None,
         free_weights=None,
-        branches={},
-        rest=None,
-        prior=None,
-        predicted_loss=None,
         tokenizer=tokenizer_sha256(folder),
     )

@@ -22,6 +22,7 @@ from .folders import appearing_folder as appearing_folder
 from .folders import folders_released as folders_released
 from .folders import remove_half_written as remove_half_written
 from .records import Number as Number
+from .records import parse_as as parse_as
 from .records import plain as plain
 from .records import read_as as read_as
 from .run_folder import RunFolder as RunFolder

@@ -12,7 +12,7 @@ from bydore_pyro.errors import DataError, fault_of
 
 T = TypeVar("T")
 INFINITE = "infinite"  # JSON has no word for it
-#: A number as a dataclass of a record holds it; it may be infinite.
+#: A number in a record. A missing one is None; an infinite one is a word in the file. None is NaN.
 Number = Annotated[
     float,
     BeforeValidator(lambda value: math.inf if value == INFINITE else value),
@@ -30,15 +30,31 @@ def plain(record: Any) -> dict[str, Any]:
 
 
 def read_as(kind: type[T], path: Path) -> T:
-    """Reads the dataclass that `plain` wrote: unknown keys are passed over, missing ones have their
-    defaults.
+    """Reads the dataclass that `plain` wrote; see `parse_as`.
 
     Raises:
         OSError: When the file cannot be read.
         DataError: When a value is of another kind than its field; names the first.
     """
+    return parse_as(kind, path.read_bytes(), path)
+
+
+def parse_as(kind: type[T], text: str | bytes, path: Path) -> T:
+    """Returns the dataclass that a file's JSON describes: unknown keys are passed over, missing
+    ones have their defaults.
+
+    Args:
+        kind: The dataclass.
+        text: The JSON.
+        path: The file, for the message.
+
+    Raises:
+        DataError: When a value is of another kind than its field; names the first.
+    """
     try:
-        found: T = TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
-        return found
+        return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
-        raise DataError(fault_of(error, place=f" in {path}")) from None
+        fault = fault_of(error, place=f" in {path}")
+        if not fault.startswith("Expected "):
+            fault = f"Expected a valid record, found: {fault}"
+        raise DataError(fault) from None

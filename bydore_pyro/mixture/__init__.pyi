@@ -1,7 +1,6 @@
 from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
 from .mixture import MOST_SHOWN as MOST_SHOWN
 from .mixture import Mixture as Mixture
-from .mixture import below as below
 from .mixture import by_name as by_name
 from .mixture import jitter as jitter
 from .mixture import total_variation as total_variation
@@ -13,6 +12,8 @@ from .repetition import effective_shares as effective_shares
 from .trainers_files import names_of_paths as names_of_paths
 from .trainers_files import names_of_prefixes as names_of_prefixes
 from .tree import Row as Row
+from .tree import Sums as Sums
+from .tree import below as below
 from .tree import interval_of as interval_of
 from .tree import shown_rows as shown_rows
 from .weights_files import mixture_from as mixture_from

@@ -7,25 +7,24 @@ import json
 import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bydore_pyro.errors import DataError, distinct, expecting, listed
-from bydore_pyro.files import content_hash, unique_keys
+from bydore_pyro.files import content_hash, parse_as, unique_keys
 
 if TYPE_CHECKING:
     import torch
 
-FORMAT = "bydore_pyro.mixture/1"
-UNIT = "shares of training tokens"
+FORMAT: Literal["bydore_pyro.mixture/1"] = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
 ROUNDING = 1e-9  # how far bounds may be from leaving a mixture, by the rounding of their sum
 MOST_SHOWN = 20  # domains that are shown one by one
-COLUMNS = ("free_weights", "standard_deviation", "hdi", "prior")  # beside the weights, or None
+COLUMNS = ("free_weights", "standard_deviation", "hdi")  # beside the weights, or None
 
 
 def jitter(means: np.ndarray) -> float:
@@ -44,16 +43,6 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
     A domain that one of them lacks has no weight there.
     """
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
-
-
-def below(names: Collection[str]) -> dict[str, list[int]]:
-    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
-    if the path stands for several names but not for all."""
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        for at in (at for at, letter in enumerate(name) if letter == "/"):
-            places.setdefault(name[:at], []).append(place)
-    return {path: own for path, own in sorted(places.items()) if 1 < len(own) < len(names)}
 
 
 def within_bounds(weights: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
@@ -109,19 +98,11 @@ class Mixture:
         data_sha256: Hash of the text that the weights were learned on.
         free_weights: What `weights` were before they were capped ``(K,)``, or None. The uncertainty
             is theirs.
-        branches: Highest-density interval of the sum of the weights below ``web/law``, by such
-            path; empty where names are no paths, or it is not known.
-        rest: The same of the sum of all weights but the 20 largest (`not_leading`), or None.
-        prior: Shares ``(K,)`` that the method set out from and that intervals are held against;
-            None stands for the uniform ones.
-        predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
-            the method predicts for these weights ("weights"), for the prior ("prior") and equal
-            shares ("uniform"); or None. Where a metric was maximised, it is that metric's value.
         notes: What whoever uses the weights has to know, a sentence each.
 
     Raises:
         ValueError: When the names repeat, the lengths differ, the weights leave the simplex, or
-            their uncertainty or what is predicted of them is none.
+            an interval or deviation is impossible.
     """
 
     names: tuple[str, ...]
@@ -132,10 +113,6 @@ class Mixture:
     tokenizer: str | None = None
     data_sha256: str | None = None
     free_weights: tuple[float, ...] | None = None
-    branches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    rest: tuple[float, float] | None = None
-    prior: tuple[float, ...] | None = None
-    predicted_loss: Mapping[str, tuple[float, float | None]] | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -162,27 +139,10 @@ class Mixture:
             raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
         if not 0 < self.hdi_probability < 1:
             raise ValueError(f"Expected hdi_probability in (0, 1), actual {self.hdi_probability}")
-        sums = {**self.branches, **({} if self.rest is None else {"the rest": self.rest})}
-        for path, (low, high) in sums.items():
-            if not 0 <= low <= high <= 1:
-                raise ValueError(f"Expected low <= high in [0, 1] below '{path}', actual {low}")
-        hashes = [one for one in (self.tokenizer, self.data_sha256) if one is not None]
-        for value in (*hashes, *self.notes):
-            if not isinstance(value, str):
-                raise ValueError(f"Expected hashes and notes as text, actual {value!r}")
-        for name, (mean, deviation) in (self.predicted_loss or {}).items():
-            if not (math.isfinite(mean) and (deviation is None or 0 <= deviation < math.inf)):
-                raise ValueError(f"Expected a predicted loss of '{name}', actual {mean}")
 
     def as_dict(self) -> dict[str, float]:
         """Returns the weights by name."""
         return dict(zip(self.names, self.weights, strict=True))
-
-    @property
-    def not_leading(self) -> tuple[int, ...]:
-        """The places of all domains but the 20 with the largest (free) weights."""
-        order = np.argsort(-np.array(self.free_weights or self.weights), kind="stable")
-        return tuple(order[MOST_SHOWN:].tolist())
 
     def capped(
         self, most: Mapping[str, float], least: Mapping[str, float] | None = None
@@ -215,10 +175,7 @@ class Mixture:
             )
         free = np.array(self.weights)
         feasible = tuple(within_bounds(free[None], lows, caps)[0].tolist())
-        # What was predicted of other weights does not hold for these.
-        return dataclasses.replace(
-            self, weights=feasible, free_weights=self.weights, predicted_loss=None
-        )
+        return dataclasses.replace(self, weights=feasible, free_weights=self.weights)
 
     def unpooled(self, pools: Mapping[str, Mapping[str, float]]) -> Mixture:
         """Splits the weight of each pool among its domains, by their shares of its tokens.
@@ -252,19 +209,23 @@ class Mixture:
         names = tuple(name for _, name, _ in rows)
         return dataclasses.replace(self, names=names, notes=(*self.notes, note), **columns)
 
-    def verdicts(self) -> dict[str, str]:
-        """Returns "above", "below" or "undecided" by name: each interval against its prior.
+    def verdicts(self, prior: Mapping[str, float] | None = None) -> dict[str, str]:
+        """Returns "above", "below" or "undecided" by name: each interval against the prior's share.
 
-        That is ``1 / K`` where no `prior` is noted. An interval that holds the prior's share leaves
-        a domain undecided. Without intervals nothing is known, and nothing is returned.
+        An interval that holds the share leaves a domain undecided. Without intervals nothing is
+        known, and nothing is returned.
+
+        Args:
+            prior: Shares by name; a domain without one is undecided. By default ``1 / K`` each.
         """
         if self.hdi is None:
             return {}
-        shares = self.prior or (1 / len(self.names),) * len(self.names)
-        return {
-            name: "above" if low > share else "below" if high < share else "undecided"
-            for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
-        }
+        shares = prior or dict.fromkeys(self.names, 1 / len(self.names))
+        found = {}
+        for name, (low, high) in zip(self.names, self.hdi, strict=True):
+            share = shares.get(name, low)
+            found[name] = "above" if low > share else "below" if high < share else "undecided"
+        return found
 
     def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
         """Checks that the mixture fits the data that it is to be used on.
@@ -295,34 +256,25 @@ class Mixture:
             )
 
     def to_json(self) -> str:
-        """Returns the mixture as JSON, one object a quantity, keyed by domain."""
-
-        def by_name(column: str) -> dict[str, Any] | None:
-            values = getattr(self, column)
-            return None if values is None else dict(zip(self.names, values, strict=True))
-
-        predicted: Any = self.predicted_loss and {
-            name: {"mean": mean, "standard_deviation": deviation}
-            for name, (mean, deviation) in self.predicted_loss.items()
+        """Returns the mixture as the text of its file, one object a quantity, keyed by domain."""
+        columns: dict[str, Any] = {
+            column: None if values is None else dict(zip(self.names, values, strict=True))
+            for column in ("weights", *COLUMNS)
+            for values in [getattr(self, column)]
         }
-        content = {
-            "format": FORMAT,
-            "weights_are": UNIT,
-            **{column: by_name(column) for column in ("weights", *COLUMNS[:3])},
-            **({"branches": dict(self.branches)} if self.branches else {}),
-            **({"rest": self.rest} if self.rest is not None else {}),
-            "hdi_probability": self.hdi_probability,
-            "tokenizer_sha256": self.tokenizer,
-            "data_sha256": self.data_sha256,
-            "prior": by_name("prior"),
-            "predicted_loss": predicted,
-            "notes": list(self.notes),
-        }
-        return json.dumps(content, indent=2)
+        content = _File(
+            format=FORMAT,
+            **columns,
+            hdi_probability=self.hdi_probability,
+            tokenizer_sha256=self.tokenizer,
+            data_sha256=self.data_sha256,
+            notes=self.notes,
+        )
+        return json.dumps(dataclasses.asdict(content), indent=2)
 
     @property
     def sha256(self) -> str:
-        """The hash of the whole mixture."""
+        """The hash of the text of its file."""
         return content_hash(self.to_json())
 
     @classmethod
@@ -343,77 +295,39 @@ class Mixture:
         Raises:
             DataError: When it is not a mixture, or its weights are not valid.
         """
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            found = content.get("format") if isinstance(content, dict) else type(content).__name__
-            raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")
-        with expecting(f"Expected a valid mixture in {path}, found:", Exception):
-            return cls._from_content(content)
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Mixture:
-        unit, notes = content.get("weights_are", UNIT), content.get("notes") or []
-        if unit != UNIT:
-            raise ValueError(f"weights_are {unit!r:.60} instead of {UNIT!r}")
-        if not isinstance(notes, list):
-            raise ValueError(f"{notes!r:.60} instead of a list as notes")
-        if content.get("weights") is None:
-            raise ValueError("no weights")
-        weights = {n: _number(v, n) for n, v in _mapping(content, "weights").items()}
-
-        def column(key: str) -> tuple[Any, ...] | None:
-            if content.get(key) is None:
-                return None
-            values, read = _mapping(content, key), _pair if key == "hdi" else _number
-            if missing := [name for name in weights if name not in values]:
-                raise ValueError(f"no {key} of '{missing[0]:.60}'")
-            return tuple(read(values[name], f"{key} of {name}") for name in weights)
-
-        def predicted(of: str, loss: Any) -> tuple[float, float | None]:
-            if not isinstance(loss, dict) or not {"mean", "standard_deviation"} <= loss.keys():
-                raise ValueError(
-                    f"{loss!r:.60} instead of mean and standard_deviation of '{of:.60}'"
-                )
-            mean, deviation = loss["mean"], loss["standard_deviation"]
-            return _number(mean, of), None if deviation is None else _number(deviation, of)
-
-        rest, losses = content.get("rest"), _mapping(content, "predicted_loss")
-        return cls(
-            names=tuple(weights),
-            weights=tuple(weights.values()),
-            **{key: column(key) for key in COLUMNS},
-            branches={n: _pair(ends, n) for n, ends in _mapping(content, "branches").items()},
-            rest=None if rest is None else _pair(rest, "rest"),
-            hdi_probability=_number(
-                content.get("hdi_probability", HDI_PROBABILITY), "hdi_probability"
-            ),
-            tokenizer=content.get("tokenizer_sha256"),
-            data_sha256=content.get("data_sha256"),
-            predicted_loss={of: predicted(of, loss) for of, loss in losses.items()} or None,
-            notes=tuple(notes),
-        )
+        file = parse_as(_File, json.dumps(content), path)
+        with expecting(f"Expected a valid mixture in {path}, found:", ValueError):
+            columns: dict[str, Any] = {}
+            for column in COLUMNS:
+                values = getattr(file, column)
+                if values is not None and (missing := file.weights.keys() - values.keys()):
+                    raise ValueError(f"no {column} of '{min(missing):.60}'")
+                columns[column] = values and tuple(values[name] for name in file.weights)
+            return cls(
+                names=tuple(file.weights),
+                weights=tuple(file.weights.values()),
+                **columns,
+                hdi_probability=file.hdi_probability,
+                tokenizer=file.tokenizer_sha256,
+                data_sha256=file.data_sha256,
+                notes=file.notes or (),
+            )
 
 
-def _mapping(content: dict[str, Any], key: str) -> dict[str, Any]:
-    """Returns values by name; nothing where there are none."""
-    found = content.get(key)
-    if found is not None and not isinstance(found, dict):
-        raise ValueError(f"{found!r:.60} instead of names with numbers as {key}")
-    return found or {}
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A mixture's file, `mixture.json`: numbers stand by domain."""
 
-
-def _number(value: Any, what: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.60} instead of a number as '{what:.60}'")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"a number that is too large as '{what:.60}'") from None
-
-
-def _pair(value: Any, what: str) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"{value!r:.60} instead of two numbers as '{what:.60}'")
-    return _number(value[0], what), _number(value[1], what)
+    format: Literal["bydore_pyro.mixture/1"]
+    weights_are: Literal["shares of training tokens"] = "shares of training tokens"
+    weights: dict[str, float]
+    free_weights: dict[str, float] | None = None
+    standard_deviation: dict[str, float] | None = None
+    hdi: dict[str, tuple[float, float]] | None = None
+    hdi_probability: float = HDI_PROBABILITY
+    tokenizer_sha256: str | None = None
+    data_sha256: str | None = None
+    notes: tuple[str, ...] | None = ()
 
 
 def by_name(names: Sequence[str], values: np.ndarray | torch.Tensor) -> dict[str, float]:

@@ -11,20 +11,18 @@
 | `train_weights`, also as one stage | levanter |
 | `train`, whose names begin with `train_`, or are paths | RegMix |
 | `train_domain_weights` | DoReMi |
-| a Python module with `WEIGHTS` | torchtitan, LitGPT |
 | a list of entries with `domain` and `weight` | olmix |
 
 A name is what stands there. Four things are cut off, always from all names, and `Listed.cut` says
 which: the folder that all paths share, Megatron's `_text_document`, RegMix's `train_`, and what the
-Pile's public copies and RegMix add to the Pile's own names. No module is run.
+Pile's public copies and RegMix add to the Pile's own names. The Python modules for torchtitan and
+LitGPT are not read.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import reprlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -38,7 +36,10 @@ NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)
 LINE = re.compile(rf"({NUMBER.pattern})\s+(\S+)")
 NOTHING = ("", "~", "null", "Null", "NULL")  # of YAML, as text
 SHOWN = 3  # names in a message
-EXAMPLE = "a file of weights holds names and numbers, such as {web: 0.7, law: 0.3}"
+EXAMPLE = (
+    "a file of weights holds names and numbers, such as {web: 0.7, law: 0.3}, or a table with the "
+    "columns domain and weight"
+)
 TRAIN = "train_"  # RegMix's, before the name of a domain
 OF_PILE = ("the_pile_", "unzip_")  # RegMix's, before the Pile's names
 OF_MEGATRON = ("_text_document", "_text_sentence")  # of `preprocess_data.py`, by its default key
@@ -66,38 +67,6 @@ def blend_of(text: str) -> Listed | None:
     if not lines or len(lines) < len(found):
         return None
     return _of_paths([line.groups()[-1] for line in lines], [line[1] for line in lines])
-
-
-def module_weights(text: str) -> Listed | None:
-    """Returns the literal `WEIGHTS` of a Python module, None if the text is none.
-
-    Raises:
-        ValueError: When it is not written out, names a domain twice, or stands there twice.
-    """
-    if "WEIGHTS" not in text:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other people's invalid escapes
-            body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    values: list[ast.expr | None] = []
-    for node in body:
-        if isinstance(node, ast.Assign):
-            values += [node.value for target in node.targets if ast.unparse(target) == "WEIGHTS"]
-        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "WEIGHTS":
-            values.append(node.value)
-    if not values or not isinstance(written := values[0], ast.Dict):
-        return None
-    if len(values) > 1:
-        raise ValueError("WEIGHTS that are assigned twice")
-    try:
-        names = [ast.literal_eval(key) for key in written.keys if key is not None]
-        numbers = [ast.literal_eval(value) for value in written.values]
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise ValueError("WEIGHTS that are not written out as names and numbers") from None
-    return Listed(_paired(names, numbers))
 
 
 def trainers_weights(found: Any) -> Listed | None:
@@ -227,21 +196,6 @@ def _only(stages: Sequence[Any]) -> Any:
             f"a schedule of {len(stages)} stages instead of one mixture: give one stage alone"
         )
     return stages[0]
-
-
-def places_of_layouts(found: Mapping[str, Any]) -> list[str]:
-    """Returns where layouts stand inside the parts of a file, as `data.train_weights`."""
-    places, seen = [], set()
-    left = [(key, value) for key, value in found.items()]
-    while left:
-        place, value = left.pop(0)
-        if not isinstance(value, dict) or id(value) in seen:  # of YAML's aliases
-            continue
-        seen.add(id(value))
-        own = [key for key in LAYOUTS if isinstance(value.get(key), dict | list)]
-        places += [f"{place}.{key}" for key in own]
-        left += [(f"{place}.{key}", inner) for key, inner in value.items() if not own]
-    return places
 
 
 def _at(value: Any, key: str, place: str) -> Any:

@@ -5,12 +5,24 @@ Names are paths: `web/law/high` lies in the branches `web` and `web/law`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture, below
+from bydore_pyro.files import Number
+from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
+
+
+def below(names: Collection[str]) -> dict[str, list[int]]:
+    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
+    if the path stands for several names but not for all."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        for path in _above(name):
+            places.setdefault(path, []).append(place)
+    return {path: own for path, own in sorted(places.items()) if 1 < len(own) < len(names)}
 
 
 class Row(NamedTuple):
@@ -71,13 +83,29 @@ def shown_rows(names: Sequence[str], weights: Sequence[float], most: int = MOST_
     return rows
 
 
-def interval_of(mixture: Mixture, row: Row) -> tuple[float, float] | None:
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """Intervals (94 % HDI) of sums of weights, which do not follow from those of single weights.
+
+    Attributes:
+        branches: Of all domains below a path, by path; empty where they are not known.
+        rest: Of all domains but the 20 with the largest (free) weights; None where that is none, or
+            not known.
+    """
+
+    branches: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    rest: tuple[Number, Number] | None = None
+
+
+def interval_of(mixture: Mixture, row: Row, sums: Sums | None = None) -> tuple[float, float] | None:
     """Returns the interval of a row's weight, two shares in [0, 1]; None where it is not known."""
     if row.kind == "domain":
         return None if mixture.hdi is None else mixture.hdi[row.places[0]]
-    if row.kind == "branch":
-        return mixture.branches.get(row.name)
-    return mixture.rest if {*row.places} == {*mixture.not_leading} else None
+    if sums is None or row.kind == "branch":
+        return None if sums is None else sums.branches.get(row.name)
+    weights = np.array(mixture.free_weights or mixture.weights)
+    hidden = np.argsort(-weights, kind="stable")[MOST_SHOWN:].tolist()
+    return sums.rest if {*row.places} == {*hidden} else None
 
 
 def _above(name: str) -> list[str]:

@@ -30,7 +30,7 @@ from typing import Any
 
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.errors import DataError, RunFolderError, expecting, listed, one_line
-from bydore_pyro.files import read_json, unique_keys, yaml_or_json
+from bydore_pyro.files import content_hash, read_json, unique_keys, yaml_or_json
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.mixture.trainers_files import (
@@ -38,14 +38,12 @@ from bydore_pyro.mixture.trainers_files import (
     NUMBER,
     Listed,
     blend_of,
-    module_weights,
-    places_of_layouts,
     trainers_weights,
 )
 from bydore_pyro.terminal import tell
 
 PUBLISHED = "published:"
-ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with
+END = "results.json"  # what runs without a mixture of their own end with
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
 LARGEST_JSON = 2**28  # which is read at once, and which we write ourselves
 OF_DOCUMENTS = "shares of documents"  # what `bydore export` says in a file of such
@@ -99,7 +97,7 @@ def mixture_from(source: str | Path) -> Mixture:
     if path.is_dir():
         require_finished(path)
         mixture = mixture_from(path / "mixture.json")
-        require_own(mixture, path)
+        require_own(path)
         return mixture
     with expecting(f"Expected a mixture file, found {path}:", OSError, ValueError):
         found = _content(path)
@@ -180,7 +178,7 @@ def require_finished(folder: Path) -> None:
     reason = metrics.get("stopped") if isinstance(metrics, dict) else None
     if not reason and any(folder.glob("mixture*.json")):
         return
-    if not (folder / "config.json").exists() or any((folder / name).exists() for name in ENDS):
+    if not (folder / "config.json").exists() or (folder / END).exists():
         raise RunFolderError(f"Expected a finished run in {folder}, found no mixture.json")
     found = f"{folder} without a mixture"
     if reason:
@@ -190,20 +188,22 @@ def require_finished(folder: Path) -> None:
     )
 
 
-def require_own(mixture: Mixture, folder: Path) -> None:
-    """Refuses a run's mixture that is another than its `metrics.json` tells of.
+def require_own(folder: Path) -> None:
+    """Refuses a run's folder whose `mixture.json` is not the one that its `metrics.json` names.
 
     Raises:
-        RunFolderError: When it is.
+        RunFolderError: When it is another.
     """
     metrics: Any = None
     with suppress(OSError, ValueError):
         metrics = read_json(folder / "metrics.json")
-    told = metrics.get("mixture_sha256") if isinstance(metrics, dict) else None
-    if told and told != mixture.sha256:
+    named = metrics.get("mixture_sha256") if isinstance(metrics, dict) else None
+    # The text counts, as its run wrote it: also that of earlier versions.
+    text = (folder / "mixture.json").read_text("utf-8").strip()
+    if named and named != content_hash(text):
         raise RunFolderError(
-            f"Expected in {folder / 'mixture.json'} the mixture that the run's metrics.json tells "
-            "of, found another: keep weights of your own in a file of their own"
+            f"Expected in {folder / 'mixture.json'} the mixture that the run's metrics.json names, "
+            "found another: keep weights of your own in a file of their own"
         )
 
 
@@ -215,13 +215,13 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
     with path.open("rb") as file:
         content = file.read(LARGEST_JSON + 1)
     text, written = content.decode("utf-8-sig"), None
+    if path.suffix == ".py":
+        raise ValueError("a Python module; give the mixture that it was exported from")
     if len(content) > LARGEST:
         found = _large(text)
     else:
-        written = _table(text) or module_weights(text) or blend_of(text)
-        if written is None and path.suffix == ".py":
-            raise ValueError("no Python module that assigns names and numbers to WEIGHTS")
-        found = None if written else _parsed(text, path.suffix.lower())
+        written = _table(text) or blend_of(text)
+        found = None if written else _parsed(text)
     if isinstance(found, dict) and str(found.get("format")).startswith(FORMAT.split("/")[0]):
         return found
     if OF_DOCUMENTS in text:
@@ -235,8 +235,7 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         return written
     if isinstance(found, dict):
         return Listed(found, declared=False)
-    wrong = f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}"
-    raise ValueError(_columns(text) or wrong)
+    raise ValueError(f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}")
 
 
 def _large(text: str) -> Any:
@@ -249,37 +248,25 @@ def _large(text: str) -> Any:
         raise ValueError(f"more than {LARGEST // 2**20} MB, and no JSON") from None
 
 
-def _parsed(text: str, ending: str) -> Any:
+def _parsed(text: str) -> Any:
     """Returns what JSON, YAML or TOML holds; YAML's numbers as text.
 
     Raises:
-        ValueError: When it is none of them; it says what is wrong with it as the one that the
-            file's ending names, else as YAML.
+        ValueError: When it is none of them.
     """
-    found: Any = None
-    wrong: dict[str, Exception] = {}
+    found, wrong = None, ""
     try:
         found = yaml_or_json(text, words=True)
-    except DataError:
+    except DataError:  # it is one of them, with a name twice
         raise
     except ValueError as error:
-        wrong["YAML"] = error
-    if isinstance(found, dict | list):
-        return found
-    try:
-        return tomllib.loads(text) or found
-    except (ValueError, RecursionError) as error:
-        wrong["TOML"] = error
-    if "YAML" not in wrong:  # it holds words
-        return found
-    if ending == ".json":
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError) as error:
-            wrong["JSON"] = error
-    tried = ending[1:].upper() if ending[1:].upper() in wrong else "YAML"
-    broken = f"what cannot be read as {tried} ({one_line(wrong[tried])})"
-    raise ValueError(_columns(text) or broken)
+        wrong = one_line(error)
+    if not isinstance(found, dict | list):
+        with suppress(ValueError, RecursionError):
+            return tomllib.loads(text) or found
+    if wrong:
+        raise ValueError(f"what is neither JSON, YAML nor TOML ({wrong}): {EXAMPLE}")
+    return found
 
 
 def _table(text: str) -> Listed | None:
@@ -301,20 +288,6 @@ def _table(text: str) -> Listed | None:
     return None
 
 
-def _columns(text: str) -> str:
-    """Says which columns a table has that lacks ours; nothing where a text looks like no table."""
-    first, second, *_ = [*text.strip().splitlines(), "", ""]
-    for delimiter in (*DELIMITERS, "|"):
-        cells = [cell.strip() for cell in first.strip("| ").split(delimiter)]
-        if len(cells) < 2 or second.strip("| ").count(delimiter) < len(cells) - 1:
-            continue
-        if delimiter == "|":
-            return "a table between '|' instead of commas, tabs or semicolons"
-        named = listed([f"{cell!r:.40}" for cell in cells], SHOWN)
-        return f"a table with the columns {named} instead of 'domain' and 'weight'"
-    return ""
-
-
 def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
     """Returns weights as numbers; a text that is one is taken for it.
 
@@ -323,10 +296,7 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
     parts = [name for name, weight in weights.items() if isinstance(weight, dict | list)]
     if parts:
         named = listed([f"{name!r:.60}" for name in parts], SHOWN)
-        inside = [f"'{place}'" for place in places_of_layouts(weights)]
-        one = "one of " if len(inside) > 1 else ""
-        hint = f"write {one}{listed(inside, SHOWN)} into a file of its own" if inside else EXAMPLE
-        raise ValueError(f"{named} with more than a number inside: {hint}")
+        raise ValueError(f"{named} with more than a number inside: {EXAMPLE}")
     others = [name for name, weight in weights.items() if not _is_number(weight)]
     if others:
         more = f", and none for {len(others) - 1} more" if len(others) > 1 else ""

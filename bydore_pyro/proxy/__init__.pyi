@@ -8,6 +8,8 @@ from .language_model import model_source as model_source
 from .language_model import read_model_config as read_model_config
 from .measured_model import Cost as Cost
 from .measured_model import MeasuredModel as MeasuredModel
+from .measured_model import Part as Part
+from .measured_model import Spent as Spent
 from .measured_model import check_finite as check_finite
 from .parallel import Parallel as Parallel
 from .parallel import number_of_processes as number_of_processes

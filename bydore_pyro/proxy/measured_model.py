@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -15,13 +15,30 @@ from torch.func import functional_call
 
 from bydore_pyro.core import Parameters
 from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.files import Number
 from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What one part of a method cost: tokens that models read, FLOPs, wall-clock seconds."""
+
+    tokens: Number
+    flops: Number
+    seconds: Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent(Part):
+    """What a method cost in all, and by part; as results and `metrics.json` keep it."""
+
+    parts: Mapping[str, Part]
+
+
 @dataclass
 class Cost:
-    """Tokens that models read, FLOPs that they spent on them, and seconds, by part of a method."""
+    """Counts the tokens that models read, FLOPs and seconds, by part of a method."""
 
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     flops: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -42,27 +59,30 @@ class Cost:
         self.flops[name] += flops
 
     def add(self, parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> None:
-        """Adds the `parts` that another counter reported, with a prefix before their names."""
+        """Adds the `parts` of another counter's report, with a prefix before their names."""
         for name, spent in parts.items():
             self.count(prefix + name, int(spent["tokens"]), spent["flops"])
             self.seconds[prefix + name] += spent["seconds"]
 
+    def spent(self) -> Spent:
+        """Returns the totals and the parts; seconds are rounded to milliseconds."""
+        return Spent(
+            tokens=sum(self.tokens.values()),
+            flops=sum(self.flops.values()),
+            seconds=round(sum(self.seconds.values()), 3),
+            parts={
+                name: Part(
+                    tokens=self.tokens.get(name, 0),
+                    flops=self.flops.get(name, 0.0),
+                    seconds=round(self.seconds.get(name, 0.0), 3),
+                )
+                for name in {**self.seconds, **self.tokens}
+            },
+        )
+
     def report(self) -> dict[str, Any]:
-        """Returns the totals and the parts as plain JSON values."""
-        parts = {
-            name: {
-                "tokens": self.tokens.get(name, 0),
-                "flops": self.flops.get(name, 0.0),
-                "seconds": round(self.seconds.get(name, 0.0), 3),
-            }
-            for name in {**self.seconds, **self.tokens}
-        }
-        return {
-            "tokens": sum(self.tokens.values()),
-            "flops": sum(self.flops.values()),
-            "seconds": round(sum(self.seconds.values()), 3),
-            "parts": parts,
-        }
+        """Returns what was spent as plain JSON values."""
+        return asdict(self.spent())
 
 
 class MeasuredModel:

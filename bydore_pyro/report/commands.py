@@ -11,7 +11,6 @@ from typing import Any
 
 from bydore_pyro.ask import GIVEN
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
-from bydore_pyro.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
 from bydore_pyro.shards import names_shards
@@ -32,8 +31,6 @@ MARGIN = 0.9  # of the longest one: steps are whole, and the number has two digi
 def commands(record: RunRecord) -> list[tuple[str, str]]:
     """Returns commands to go on with: the purpose of each, and the line. Capitals are the user's
     own places. Of an answer about a given mixture they are for that mixture."""
-    if record.mixture is None:
-        return []
     run, export = shlex.quote(str(record.path)), "--prefix '/data/{domain}' --out FILE"
     given = (record.path / GIVEN).is_file()
     mixture = shlex.quote(str(record.path / GIVEN)) if given else run
@@ -49,7 +46,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     data, prepare = _data(record)
     if prepare:
         found.append(("All of the text as the tokens that trainings take", prepare))
-    if length := _length(record, record.mixture):
+    if length := _length(record):
         train = f"bydore train --mixture {mixture} --data {data} --model models/target-60m {length}"
         found += [
             (f"A target model trained on exactly {weights[4:]}", f"{train} --out DIR"),
@@ -109,7 +106,7 @@ def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     )
 
 
-def _length(record: RunRecord, mixture: Mixture) -> str:
+def _length(record: RunRecord) -> str:
     """Returns the options of a training that say how long it is, "" where there is too little text.
 
     It is as long as the run that the weights are for. Where none is known, no text is read more
@@ -119,7 +116,7 @@ def _length(record: RunRecord, mixture: Mixture) -> str:
     small = int(record.asked("run", "sequence_length") or LENGTH)
     sizes = [(LENGTH, BATCH), (small, int(record.asked("search", "batch_sequences") or BATCH))]
     for sequence, batch in [*sizes, (small, 1)]:
-        step, once = sequence * batch, _read_once(record, mixture, sequence)
+        step, once = sequence * batch, _read_once(record, sequence)
         tokens = float(asked) if asked else min(USUAL, MARGIN * EPOCHS * once)
         if once and tokens >= (1 if asked else FEWEST) * step:
             break
@@ -134,11 +131,11 @@ def _length(record: RunRecord, mixture: Mixture) -> str:
     return f"{found} --device auto"
 
 
-def _read_once(record: RunRecord, mixture: Mixture, sequence: int) -> float:
+def _read_once(record: RunRecord, sequence: int) -> float:
     """Returns the tokens of the training that reads a domain's whole sequences once and no domain
     more often; infinity where the size of the text is not known."""
     domains, found = record.index.get("domains", {}), [math.inf]
-    for name, weight in mixture.as_dict().items():
+    for name, weight in record.mixture.as_dict().items():
         if weight > 0 and name in domains:
             text = domains[name]["train"]
             size = text.get("in_all", text)["tokens"]

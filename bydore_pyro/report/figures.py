@@ -1,4 +1,4 @@
-"""The pictures of how a run learned its weights, and any picture as SVG for a page."""
+"""The pictures of a run as SVG: how it learned its weights, and which losses to expect."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import io
 import re
 import warnings
 from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
 
-from bydore_pyro.answer import PALETTE, domain_colours, picture_label
+from bydore_pyro.answer import ANSWER, PALETTE, Outlook, domain_colours, picture_label
 from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.tables import THIS
 from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
 MOST_POINTS, MOST_TICKS = 300, 10
+COLUMNS = 5  # of panels
+OF_PANEL, OF_AXIS = 18, 30  # characters
 NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hundredths of a point
 
 
@@ -74,6 +78,70 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     axes.set_ylim(bottom=0)
     ticks = places[:: -(-len(places) // MOST_TICKS)]
     axes.set_xticks(ticks, [str(place) for place in ticks])
+    return figure
+
+
+def curves_figure(outlook: Outlook) -> Figure | None:
+    """Draws each domain's loss over its effective tokens: the law with its interval, and the runs
+    that it rests on."""
+    curves = outlook.curves
+    if not curves:
+        return None
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    columns = min(COLUMNS, len(curves))
+    rows = -(-len(curves) // columns)
+    figure = Figure(figsize=(1.8 * columns, 1.5 * rows + 0.6), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (name, curve) in zip(panels, curves.items(), strict=False):
+        axes.fill_between(curve.at, curve.low, curve.high, color="0.9", linewidth=0)
+        axes.plot(curve.at, curve.loss, color="0.35", gid=f"{visible(name)}: the law")
+        for place, loss in zip(curve.runs, curve.losses, strict=True):
+            gid = f"{visible(name)}: a run, {loss:.3f} nats per token"
+            axes.plot(place, loss, "o", color="C0", markersize=4, gid=gid)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(LogLocator(2, numticks=4))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.minorticks_off()
+        axes.set_title(picture_label(name, OF_PANEL), fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[len(curves) :]:
+        axes.set_axis_off()
+    figure.supxlabel("effective tokens, in those of the longest run on equal weights", fontsize=9)
+    figure.supylabel("nats per token", fontsize=9)
+    return figure
+
+
+def frontier_figure(outlook: Outlook) -> Figure | None:
+    """Draws the losses of the best mixtures for two or three targets, a panel for each pair, with
+    this mixture and the others."""
+    pairs = list(combinations(outlook.frontier, 2))
+    if not pairs:
+        return None
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(9 if len(pairs) > 1 else 5, 3.4), layout="constrained")
+    panels = figure.subplots(1, len(pairs), squeeze=False).flat
+    for axes, (x, y) in zip(panels, pairs, strict=True):
+        style = "-" if len(outlook.frontier) == 2 else "o"
+        axes.plot(outlook.frontier[x], outlook.frontier[y], style, color="0.75", markersize=3)
+        for place, (name, losses) in enumerate(outlook.expected.items()):
+            label = THIS if name == ANSWER else name
+            words = f"{label}: {losses[x].loss:.3f} and {losses[y].loss:.3f}"
+            shown = {"color": f"C{place}", "label": label, "gid": words}
+            axes.plot(losses[x].loss, losses[y].loss, "s", **shown)
+        axes.set_xlabel(picture_label(x, OF_AXIS))
+        axes.set_ylabel(picture_label(y, OF_AXIS))
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.tick_params(labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.92")
+    shown = axes.get_legend_handles_labels()
+    figure.legend(*shown, loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     return figure
 
 

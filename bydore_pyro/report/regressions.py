@@ -69,15 +69,16 @@ def _distance(record: RunRecord) -> Verdict | None:
 
 def _gain(record: RunRecord) -> Verdict | None:
     mixture, gain = record.mixture, record.metrics.gain_over_prior
-    if mixture is None or gain.mean is None or not mixture.predicted_loss:
+    if mixture is None or gain.mean is None or not gain.predicted_loss:
         return None
     question, means = "Is it better than the prior?", []
     predictions = []
-    for name, (mean, sd) in mixture.predicted_loss.items():
-        means.append(mean)
-        predictions.append(f"{name} {_loss(mean)}{'' if sd is None else f' ± {_loss(sd)}'}")
+    for name, one in gain.predicted_loss.items():
+        means.append(one.mean)
+        sd = one.standard_deviation
+        predictions.append(f"{name} {_loss(one.mean)}{'' if sd is None else f' ± {_loss(sd)}'}")
     figures = f"{_subject(record)} of a run on each: {'; '.join(predictions)}."
-    if mixture.weights == mixture.prior:
+    if mixture.as_dict() == gain.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
     if max(means) - min(means) < EQUAL * max(map(abs, means)):
         figures += " All predictions are equal: the runs show no difference."

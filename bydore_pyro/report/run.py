@@ -1,8 +1,7 @@
-"""Reads a run's folder, as much as there is; nothing is unpickled or run."""
+"""Reads the folder of a finished run, as much as there is; nothing is unpickled or run."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.algorithm1 import AVERAGE_FROM
 from bydore_pyro.answer import COVERED, Outlook
-from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.files import read_as
 from bydore_pyro.mixture import Mixture, require_finished, require_own
 from bydore_pyro.setup import Metrics
@@ -25,32 +24,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What the folder of a run holds; whatever can be missing may be None or empty.
+    """What the folder of a finished run holds; all but the weights may be None or empty.
 
     Attributes:
         path: The folder.
         label: A name for it beside others.
-        config: What was asked.
-        index: What it noted of its text.
-        metrics: What it cost and reached.
         mixture: The weights.
+        config: The run's options, by part.
+        index: The index of its text.
+        metrics: What it cost and reached.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        seeds: The runs of several seeds.
         forecast: Of an answer: the losses of the mixture that it was asked about.
-        damaged: Files that are there and could not be read, with the reason.
     """
 
     path: Path
     label: str
+    mixture: Mixture
     config: Mapping[str, Any] = field(default_factory=dict)
     index: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
-    mixture: Mixture | None = None
     trajectory: xarray.Dataset | None = None
-    seeds: tuple[RunRecord, ...] = ()
     forecast: Outlook = field(default_factory=Outlook)
-    damaged: tuple[str, ...] = ()
 
     @property
     def method(self) -> str:
@@ -80,6 +75,11 @@ class RunRecord:
         return {name: share for name, share in shares.items() if share > COVERED}
 
     @property
+    def prior(self) -> Mapping[str, float]:
+        """The shares that intervals are held against, by domain; without any, equal ones are."""
+        return self.metrics.gain_over_prior.prior
+
+    @property
     def average_start(self) -> int:
         """The place of the first step that the result averages; by matching, of the last step."""
         steps = 0 if self.trajectory is None else self.trajectory.sizes["step"]
@@ -96,73 +96,51 @@ class RunRecord:
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
-    """Reads the folder of a search, a case, another method's fit, or several seeds.
+    """Reads the folder of a search, an answer, a case, or another method's fit.
 
     Args:
         folder: The run.
         label: Its name, the folder's own if not given.
 
     Raises:
-        RunFolderError: When the folder holds neither weights nor the runs of several seeds, or
-            other weights than its `metrics.json` tells of.
+        RunFolderError: When the run has not ended, or its weights are not those that its
+            `metrics.json` names.
+        DataError: When a file is damaged.
     """
-    damaged: list[str] = []
-
-    def attempt(name: str, read: Callable[[Path], T]) -> T | None:
-        path = folder / name
-        if not path.is_file():
-            return None
-        try:
-            return read(path)
-        except Exception as error:  # of a damaged netCDF file the reader raises anything
-            damaged.append(f"{name}: {type(error).__name__}: {error}"[:300])
-            return None
-
-    mixture = attempt("mixture.json", Mixture.from_json)
-    config = attempt("config.json", _read_object) or {}
-    metrics = attempt("metrics.json", partial(read_as, Metrics)) or Metrics()
-    seeds = _read_seeds(folder) if mixture is None else ()
-    if mixture is None and len(seeds) < 2:
-        require_finished(folder)
-        reason = f": {damaged[0]}" if damaged else ""
-        raise RunFolderError(f"Expected a run in {folder}, found no weights in it{reason}")
-    if mixture is not None:
-        require_own(mixture, folder)
-    record = RunRecord(
+    require_finished(folder)
+    mixture = Mixture.from_json(folder / "mixture.json")
+    require_own(folder)
+    metrics, forecast = partial(read_as, Metrics), partial(read_as, Outlook)
+    return RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),
-        config=config,
-        index=attempt("manifest.json", _read_object) or {},
-        metrics=metrics,
         mixture=mixture,
-        trajectory=attempt("trajectory.nc", _read_trajectory),
-        seeds=seeds,
-        forecast=attempt("forecast.json", partial(read_as, Outlook)) or Outlook(),
+        config=_if_there(folder / "config.json", _read_object) or {},
+        index=_if_there(folder / "manifest.json", _read_object) or {},
+        metrics=_if_there(folder / "metrics.json", metrics) or Metrics(),
+        trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
+        forecast=_if_there(folder / "forecast.json", forecast) or Outlook(),
     )
-    return dataclasses.replace(record, damaged=tuple(damaged))
+
+
+def _if_there(path: Path, read: Callable[[Path], T]) -> T | None:
+    return read(path) if path.is_file() else None
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text(encoding="utf-8"))
+    with expecting(f"Expected an object in {path}, found:", ValueError):
+        content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise DataError(f"Expected an object, found {type(content).__name__}")
+        raise DataError(f"Expected an object in {path}, found {type(content).__name__}")
     return content
-
-
-def _read_seeds(folder: Path) -> tuple[RunRecord, ...]:
-    """Reads the finished runs of several seeds, in their order."""
-    found = []
-    for path in folder.glob("seed-*"):
-        seed = path.name.removeprefix("seed-")
-        if seed.isdecimal() and (path / "mixture.json").is_file():
-            found.append((int(seed), path))
-    return tuple(read_run(path, f"seed {seed}") for seed, path in sorted(found))
 
 
 def _read_trajectory(path: Path) -> xarray.Dataset:
     import xarray
 
-    data = xarray.load_dataset(path, engine="h5netcdf").transpose("step", "domain")
-    if not data.sizes["step"] or data["mean"].dims != ("step", "domain"):
-        raise DataError("Expected the mean weights of every step")
-    return data
+    # Of a damaged netCDF file the reader raises anything.
+    with expecting(f"Expected the mean weights of every step in {path}, found:", Exception):
+        data = xarray.load_dataset(path, engine="h5netcdf").transpose("step", "domain")
+        if not data.sizes["step"] or data["mean"].dims != ("step", "domain"):
+            raise ValueError("none")
+        return data

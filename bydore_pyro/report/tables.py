@@ -1,20 +1,80 @@
-"""A run's tables and its cost, in words."""
+"""The tables of a report: of one run, and of several beside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
 
 from bydore_pyro.answer import ANSWER, Outlook
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
-from bydore_pyro.report.outlook import WITHIN, price_columns
+from bydore_pyro.proxy import Spent
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.report.verdicts import WORDS, verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
-from bydore_pyro.setup import Spent
 from bydore_pyro.terminal import Table
 
 FEW_SHARES = 3  # of what a target is made of
+THIS, JUDGED = "this mixture", "the given mixture"  # heads of columns
+WITHIN = "within 0.01 nats"  # likewise
+LEAST_PRICE = 5e-5  # nats per token, that is shown
+
+
+def outlook_table(outlook: Outlook, label: str = THIS) -> Table:
+    """Returns a row a text, targets first: the loss that is expected, and by how much it differs
+    from each other mixture's, with 94 % intervals; domains by how much they differ."""
+    if ANSWER not in outlook.expected:
+        return Table()
+    others = list(outlook.differences)
+    header = ["nats per token on", label]
+    header += [f"than {other}" for other in others]
+    rows = []
+    for text in _order(outlook):
+        one = outlook.expected[ANSWER][text]
+        row = [text, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
+        for other in others:
+            apart = outlook.differences[other][text]
+            row.append(f"{apart.loss:+.3f} ({apart.low:+.3f} to {apart.high:+.3f})")
+        rows.append(row)
+    return Table(
+        header=header,
+        rows=rows,
+        caption="Losses that runs are expected to have, with 94 % intervals for one run",
+    )
+
+
+def _order(outlook: Outlook) -> list[str]:
+    """Targets, then their mean, then the domains, those whose losses change most first."""
+    texts = list(outlook.expected[ANSWER])
+    domains = [text for text in texts if text.startswith("domain ")]
+    first = [text for text in texts if text not in domains]
+    if {f"domain {name}" for name in outlook.importance} == set(domains):
+        first = [text for text in first if text not in outlook.importance]
+    reference = next(iter(outlook.differences.values()))
+    changed = sorted(domains, key=lambda text: -abs(reference[text].loss))
+    return first + changed[: max(0, MOST_SHOWN - len(first))]
+
+
+def bounds_table(outlook: Outlook) -> Table:
+    """Returns what each bound costs that holds the answer back, and all of them together."""
+    rows = [
+        (
+            f"{one.domain} {one.side} {one.weight:g}" if one.weight is not None else "all bounds",
+            f"{one.costs.loss:+.3f} ({one.costs.low:+.3f} to {one.costs.high:+.3f})",
+            {"at least": "costs ", "at most": "brings "}.get(one.side, "")
+            + number(one.of_more, ".4f"),
+        )
+        for one in outlook.bounds
+    ]
+    whose = ""
+    if outlook.decided in WORDS:
+        whose = ", of the mixtures that are best by the law, which did not choose the weights"
+    return Table(
+        header=("bound", "costs in all", "0.01 more of it"),
+        rows=rows,
+        caption="What each bound costs: the expected loss with it, minus that without it, in nats "
+        f"per token{whose}",
+    )
 
 
 def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
@@ -24,7 +84,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     `whole` table has every domain, and is none where the other has them all.
     """
     mixture = record.mixture
-    if mixture is None or (whole and len(mixture.names) <= MOST_SHOWN):
+    if whole and len(mixture.names) <= MOST_SHOWN:
         return Table()
     names, epochs = mixture.names, record.metrics.run_epochs
     rows = shown_rows(names, mixture.weights, len(names) if whole else MOST_SHOWN)
@@ -33,7 +93,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     if mixture.free_weights is not None:
         columns["uncapped"] = _sums(mixture.free_weights, rows)
     if mixture.hdi is not None:
-        ends = [interval_of(mixture, row) for row in rows]
+        ends = [interval_of(mixture, row, record.metrics.sums) for row in rows]
         interval = f"{percent(mixture.hdi_probability)} interval"
         columns[interval] = [
             ABSENT if one is None else f"{number(one[0])} to {number(one[1])}" for one in ends
@@ -44,7 +104,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns["epochs"] = [
             "" if k is None else number(epochs.get(names[k]), ".2f") for k in places
         ]
-    if mixture.prior is not None and (decided := mixture.verdicts()):
+    if record.prior and (decided := mixture.verdicts(record.prior)):
         words = {"above": "more", "below": "less"}
         columns["than the prior"] = [
             "" if k is None else words.get(decided[names[k]], "undecided") for k in places
@@ -57,32 +117,22 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     )
 
 
-def intervals_words(record: RunRecord) -> str | None:
-    """Returns in words what each interval of a weight is of; None where it has none, or other ones
-    than a search by matching finds."""
-    mixture, found = record.mixture, []
-    if mixture is None:
-        return None
-    best = {
-        "law": "under the law of losses, which is not known exactly",
-        "trials": "by the trial runs, which do not decide it exactly",
-    }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
-    free = "" if mixture.free_weights is None else " without caps"
-    if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
-        found.append(
-            f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} "
-            f"probably lies {best}."
-        )
-    if record.metrics.outlook.freedom:
-        found.append(
-            f'"{WITHIN}" is how far this weight may move from the answer, the others in '
-            "proportion, until the expected loss is 0.01 nats per token higher."
-        )
-    return " ".join(found) or None
-
-
 def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
+
+
+def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:
+    """Returns columns of a table of domains: how far each weight may move, the others in
+    proportion, until the expected loss is 0.01 nats per token higher; and by how much, in these, a
+    tenth more of its text lowers it. A row without a name is empty."""
+    columns = {}
+    if outlook.freedom:
+        ends = {name: f"{number(a)} to {number(b)}" for name, (a, b) in outlook.freedom.items()}
+        columns[WITHIN] = [ends.get(name or "", "") for name in names]
+    if any(price > LEAST_PRICE for price in outlook.worth_of_text.values()):
+        words = {name: number(price, ".4f") for name, price in outlook.worth_of_text.items()}
+        columns["10 % more text brings"] = [words.get(name or "", "") for name in names]
+    return columns
 
 
 def targets_table(record: RunRecord) -> Table:
@@ -126,26 +176,11 @@ def round_table(record: RunRecord) -> Table:
     )
 
 
-def cost_sentence(record: RunRecord) -> str:
-    """Returns the cost of a run as a sentence; unknown parts are left out."""
-    metrics, spent = record.metrics, record.metrics.search
-    known = (
-        duration(spent.seconds) if spent.seconds else "",
-        f"{spent.flops:.2e} FLOPs" if spent.flops else "",
-        f"on {metrics.device}" if metrics.device else "",
-        f"{metrics.threads:.0f} thread{'s' * (metrics.threads > 1)}" if metrics.threads else "",
-        f"peak memory {metrics.peak_memory_megabytes / 1024:.1f} GB"
-        if metrics.peak_memory_megabytes
-        else "",
-    )
-    return f"Found by {record.found_by}: {', '.join(filter(None, known)) or 'at no cost'}."
-
-
-def cost_table(cost: Spent) -> Table:
+def cost_table(cost: Spent | None) -> Table:
     """Returns what a run cost: its parts by falling FLOPs, the sum last."""
-    if not cost.flops and not cost.parts:
+    if cost is None or not (cost.flops or cost.parts):
         return Table()
-    parts = sorted(cost.parts.items(), key=lambda part: -(part[1].flops or 0.0))
+    parts = sorted(cost.parts.items(), key=lambda part: -part[1].flops)
     rows = [
         (name, count(one.tokens), number(one.flops, ".2e"), duration(one.seconds))
         for name, one in [*parts, ("in all", cost)]
@@ -153,48 +188,16 @@ def cost_table(cost: Spent) -> Table:
     return Table(header=("part", "tokens", "FLOPs", "time"), rows=rows)
 
 
-def cautions(records: Sequence[RunRecord]) -> list[str]:
-    """Returns the reasons why these runs cannot simply be compared, if any."""
-    mixtures = [record.mixture for record in records if record.mixture is not None]
-    properties: dict[str, list[Any]] = {
-        "The runs have different domains: a weight that is missing is not zero.": [
-            frozenset(mixture.names) for mixture in mixtures
-        ],
-        "The runs count tokens of different tokenizers: their shares do not compare.": [
-            mixture.tokenizer for mixture in mixtures
-        ],
-        "The runs searched on different text.": _texts(records),
-        "The runs have different validation text: their losses do not compare.": [
-            str(record.asked("question", "validation") or "") for record in records
-        ],
-    }
-    return [line for line, values in properties.items() if len(set(filter(None, values))) > 1]
-
-
-def _texts(records: Sequence[RunRecord]) -> list[str]:
-    """Returns the hash of each run's text; of an answer that of the search that measured it: its
-    own counts files that are its target too."""
-    found: dict[str, str] = {}
-    for record in sorted(records, key=lambda one: one.found_by == "ask"):
-        if record.mixture is not None:
-            found.setdefault(_measured_by(record), record.mixture.data_sha256 or "")
-    return [found.get(_measured_by(record), "") for record in records]
-
-
-def _measured_by(record: RunRecord) -> str:
-    of = None if record.metrics.measured_anew else record.asked("answer", "of")
-    return str(of or record.path.absolute())
-
-
 def comparison_table(records: Sequence[RunRecord]) -> Table:
     """Returns a column a run: its method and cost, its fresh models' losses, the distance of its
     weights from the first run's, its weights with intervals, and its verdicts."""
     metrics = [record.metrics for record in records]
+    spent = [one.search for one in metrics]
     rows: dict[str, list[str]] = {
         "method": [record.found_by for record in records],
         "seed": [number(one.seed, ".0f") for one in metrics],
-        "FLOPs": [number(one.search.flops, ".2e") for one in metrics],
-        "time": [duration(one.search.seconds) for one in metrics],
+        "FLOPs": [number(one.flops if one else None, ".2e") for one in spent],
+        "time": [duration(one.seconds if one else None) for one in spent],
     }
     expected = [_expected(record.metrics.outlook) for record in records]
     for text in dict.fromkeys(text for found in expected for text in found):
@@ -204,7 +207,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
         rows[f"nats per token, fresh model on {label}"] = [
             number(found.get(label), ".4f") for found in losses
         ]
-    mixtures = [record.mixture for record in records if record.mixture is not None]
+    mixtures = [record.mixture for record in records]
     weights = [mixture.as_dict() for mixture in mixtures]
     rows[f"total variation from {records[0].label}"] = [
         number(total_variation(weights[0], other)) for other in weights
@@ -219,6 +222,27 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     return Table(
         header=("", *(record.label for record in records)),
         rows=[(label, *cells) for label, cells in rows.items()],
+    )
+
+
+def seeds_table(records: Sequence[RunRecord]) -> Table:
+    """Returns the mean, the least and the largest weight of each domain over several searches, the
+    largest mean first; nothing unless all are searches of one text with seeds of their own."""
+    seeds = {record.metrics.seed for record in records}
+    names = {record.mixture.names for record in records}
+    searched = all(record.found_by == "search" for record in records)
+    if len(records) < 2 or len(seeds) < len(records) or len(names) > 1 or not searched:
+        return Table()
+    weights = np.array([record.mixture.weights for record in records])  # (S, K)
+    rows = []
+    for row in shown_rows(records[0].mixture.names, weights.mean(0).tolist()):
+        own = weights[:, [*row.places]].sum(1)  # (S,)
+        ends = (own.mean(), own.min(), own.max())
+        rows.append((row.label, *(number(float(one), ".4f") for one in ends)))
+    return Table(
+        header=("domain", "mean weight", "least", "largest"),
+        rows=rows,
+        caption=f"The weights over {len(records)} seeds",
     )
 
 

@@ -1,21 +1,39 @@
-"""Verdicts on whether to believe the mixture of a run, with the figures behind them."""
+"""Verdicts on a run, with the figures behind them: is its mixture better, is it to be believed?"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.answer import COVERED, HARDLY
+from bydore_pyro.answer import COVERED, HARDLY, Outlook
 from bydore_pyro.errors import listed
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import Level, Verdict, count, judged, number, percent
+from bydore_pyro.report.words import (
+    AGAINST,
+    LEVELS,
+    SURE,
+    Level,
+    Verdict,
+    count,
+    judged,
+    number,
+    percent,
+)
 
 FEW = 20  # names in a sentence
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise
+UNSURE = 0.5  # a probability
+SAME = 5e-4  # nats per token, below which a difference is shown as 0.000
+WORDS = {
+    "trials": "Trial runs chose the mixture by the losses that they had.",
+    "match": "The mixture is the match's whole step, chosen by no trial run. bydore search makes "
+    "four by default and may choose another; --trials 4 makes them here too.",
+}
 
 
 @dataclass(frozen=True)
@@ -89,9 +107,9 @@ LIMITS = {
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; without the figures in its files there is no verdict."""
-    first, then = (_learned, _covered, _rounds, _settled), (_decided, _checked, _fits)
-    found = [judge(record) for judge in first]
-    found += [*regression_verdicts(record), *(judge(record) for judge in (*then, _repeats))]
+    first = [judge(record) for judge in (_learned, _covered, _rounds, _settled)]
+    then = [judge(record) for judge in (_decided, _checked, _fits, _repeats)]
+    found = [*first, *regression_verdicts(record), *then]
     return [verdict for verdict in found if verdict is not None]
 
 
@@ -123,13 +141,14 @@ def _settled(record: RunRecord) -> Verdict | None:
 
 def _decided(record: RunRecord) -> Verdict | None:
     mixture, limits = record.mixture, LIMITS["decided"]
-    if mixture is None or record.metrics.outlook.expected:  # then verdicts are about losses
+    if record.metrics.outlook.expected:  # then verdicts are about losses
         return None
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."
         return Verdict("unknown", limits.question, "Not known", figures)
-    decided, against = mixture.verdicts(), f"the uniform share {number(1 / len(mixture.names))}"
-    if mixture.prior is not None:
+    decided = mixture.verdicts(record.prior)
+    against = f"the uniform share {number(1 / len(mixture.names))}"
+    if record.prior:
         against = "its share of the prior (the mixture that the fit started from)"
     above = [name for name, one in decided.items() if one == "above"]
     clear = [name for name, one in decided.items() if one != "undecided"]
@@ -145,65 +164,53 @@ def _decided(record: RunRecord) -> Verdict | None:
     too_few = runs is not None and runs < len(mixture.names)
     if too_few:
         figures += " So few runs cannot decide it."
-    figures, level = _trusted(record, limits, len(clear) / len(decided), figures)
-    return limits.judge(
-        len(clear) / len(decided),
-        figures,
-        level="bad" if too_few else level,
-        answer=f"{len(clear) or 'None'} of {len(decided)} domains",
-    )
-
-
-def _trusted(
-    record: RunRecord, limits: Limits, value: float, figures: str
-) -> tuple[str, Level | None]:
-    """Returns the text on a figure that rests on intervals, and its level: not "good" if the
-    proxy has not learned, the intervals are not to be trusted, or the domains hardly cover what
-    they are of."""
-    if limits.level(value) == "good":
-        for found, doubt in (
-            (_learned(record), "a proxy that has not learned"),
-            (_fits(record), "intervals that are not to be trusted"),
-            (_covered(record), "a target that the domains hardly cover"),
-        ):
-            if found is not None and found.level == "bad":
-                return f"{figures} It rests on {doubt}.", "careful"
-    return figures, None
+    level: Level = "bad" if too_few else limits.level(len(clear) / len(decided))
+    for found, doubt in (
+        (_learned(record), "a proxy that has not learned"),
+        (_fits(record), "intervals that are not to be trusted"),
+        (_covered(record), "a target that the domains hardly cover"),
+    ):
+        if level == "good" and found is not None and found.level == "bad":
+            level, figures = "careful", f"{figures} It rests on {doubt}."
+    answer = f"{len(clear) or 'None'} of {len(decided)} domains"
+    return Verdict(level, limits.question, answer, figures, limits.reason)
 
 
 def _fits(record: RunRecord) -> Verdict | None:
-    """Judges the guide by its model: of linear evidence its last one, with g frozen at its mean."""
+    """Judges whether draws are the posterior's; of linear evidence, the last guide by its model
+    with g frozen at its mean."""
     fit, limits = record.metrics.guide_fit, LIMITS["khat"]
-    if fit.khat is None:  # as of an answer, which fits no guide
-        rhat, exact = record.metrics.matching.draws.rhat, record.metrics.matching.draws.exact
-        if not exact or record.metrics.matching.draws.settled:
+    draws, unsettled = record.metrics.matching.draws, "No, the draws have not settled"
+    chains = ""
+    if draws.rhat is not None:
+        chains = f"nested R-hat is {number(draws.rhat)}"
+    if fit is None:  # as of an answer, which fits no guide
+        if not chains or draws.settled:
             return None
-        figures = f"The chains disagree: nested R-hat is {number(rhat, '.3f')}."
-        return Verdict("bad", limits.question, "No, the draws have not settled", figures)
+        return Verdict("bad", limits.question, unsettled, f"The chains disagree: {chains}.")
     level: Level | None = None
     answer = ""
     if not record.by_matching:
         meaning = "The intervals show how far this search decided, not how sharp its evidence is."
         if fit.khat < limits.good:
             meaning = "The intervals stand in for the posterior with g at its mean."
-    elif not (draws := record.metrics.matching.draws).settled:
-        level, answer = "bad", "No, the draws have not settled"
+    elif not draws.settled:
+        level, answer = "bad", unsettled
         meaning = "The intervals are the guide's, which importance weights could not correct."
-        if draws.exact:
-            meaning = f"The chains disagree: nested R-hat is {number(draws.rhat, '.3f')}."
-    elif draws.exact:
+        if chains:
+            meaning = f"The chains disagree: {chains}."
+    elif chains:
         level, answer = "good", "Yes"
         meaning = (
             "The intervals do not rest on the guide: chains drew from the model itself, and they "
-            f"agree (nested R-hat {number(draws.rhat, '.3f')})."
+            f"agree ({chains})."
         )
     else:
         meaning = "The draws were corrected by the model: they are the posterior's."
     figures = (
         f"The guide was compared with its model: PSIS k-hat "
         f"{judged(fit.khat, 2, limits.good, limits.bad)} (good is below {limits.good:g}), "
-        f"{number(fit.effective_draws, '.0f')} effective of "
-        f"{number(fit.draws, '.0f')} draws. {meaning}"
+        f"{number(fit.effective_draws, '.0f')} effective of {fit.draws} draws. {meaning}"
     )
     return limits.judge(fit.khat, figures, level=level, answer=answer)
 
@@ -233,25 +240,20 @@ def _rounds(record: RunRecord) -> Verdict | None:
     if not rounds:
         return None
     limits, apart = LIMITS["rounds"], total_variation(rounds[-1].alone, rounds[-1].weights)
-    level: Level | None = None
-    answer = ""
+    if len(rounds) == 1:
+        figures = "There was only one round: nothing to compare."
+        return Verdict("unknown", limits.question, "One round cannot tell", figures)
     figures = (
         f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
         f"rounds by {judged(apart, 3, limits.good, limits.bad)} in total variation. Below "
         f"{limits.good:g} counts as settled, {limits.bad:g} or more does not."
     )
-    if len(rounds) == 1:
-        figures, level = "There was only one round: nothing to compare.", "unknown"
-        answer = "One round cannot tell"
-    return limits.judge(apart, figures, level=level, answer=answer)
+    return limits.judge(apart, figures)
 
 
 def _checked(record: RunRecord) -> Verdict | None:
     check, limits = record.metrics.matching.check, LIMITS["check"]
-    slopes, failing = check.slopes, [name for name in check.failing if name in check.slopes]
-    if slopes and not check.sequences:
-        figures = "The run does not say how many sequences its rounds had not read."
-        return Verdict("unknown", limits.question, "Not known", figures)
+    slopes, failing = check.slopes, check.failing
     if not check.sequences:
         return None
     without = [name for name, new in check.sequences.items() if not new]
@@ -293,3 +295,73 @@ def _repeats(record: RunRecord) -> Verdict | None:
         figures += ", and with --target_tokens the weights count how little that teaches"
     answer = f"{len(often)} of {len(epochs)} domains"
     return limits.judge(most[0][1], f"{figures}.", answer=answer)
+
+
+def asks_for_longer(outlook: Outlook) -> bool:
+    """Whether the answer is for a longer run than those whose losses are forecast."""
+    return outlook.asked > 1.1 * outlook.tokens
+
+
+def _uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
+    """Returns in a sentence whose losses are guesses, and what may help; "" if no target's are."""
+    if not uncovered:
+        return ""
+    which = ", ".join(f"{percent(share)} of {name}" for name, share in uncovered.items())
+    words = f"No mixture of the domains explains {which}, so that its losses are guesses"
+    known = [name for name in outlook.importance if name not in uncovered]
+    if known:
+        words += f", and those of all targets; not those of {listed(known, FEW)}"
+    return f"{words}. Text of its kind would help (bydore ask --add)" + (
+        ", or a question without it (--validation). " if known else ". "
+    )
+
+
+def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[Verdict]:
+    """Returns whether the mixture is better than each other one, on all targets together.
+
+    Args:
+        outlook: Of the mixture.
+        uncovered: What is unexplained of the targets that the domains do not cover, by name.
+    """
+    guess, found = _uncovered_words(uncovered, outlook), []
+    unsure = bool(guess) or outlook.decided in WORDS
+    if outlook.decided in WORDS:
+        question = "Does the law know what this mixture loses on the target?"
+        words = f"{guess}{WORDS[outlook.decided]}"
+        found.append(Verdict("careful", question, "Hardly", words))
+        guess = "The law hardly knows these losses."
+    when = f" after {count(outlook.tokens)} tokens" if asks_for_longer(outlook) else ""
+    for other, differences in outlook.differences.items():
+        text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
+        apart = differences[text]
+        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= AGAINST else "Open"
+        figures = (
+            f"Expected difference {apart.loss:+.3f} nats per token on {text}. The loss is lower "
+            f"with probability {percent(apart.better, SURE, AGAINST)} (decided from "
+            f"{percent(SURE)} or up to {percent(AGAINST)}). Two single runs may differ by "
+            f"{apart.low:+.3f} to {apart.high:+.3f}. {guess}"
+        ).rstrip()
+        level: Level = "careful" if unsure else LEVELS[answer]
+        if max(abs(one.loss) for one in differences.values()) < SAME:
+            level, answer = "careful", f"No, it is as {other}"
+            figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
+        found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
+    if outlook.none_worse is not None:
+        found.append(_none_worse(outlook, unsure=unsure))
+    return found
+
+
+def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
+    """Judges the probability that no target is worse, by the one that was asked for."""
+    held, asked = outlook.none_worse or 0.0, outlook.probability or SURE
+    level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
+    figures = (
+        f"None is worse by more than {number(outlook.tolerance)} nats in {percent(held, asked)} of "
+        f"the draws; {percent(asked)} was asked for."
+    )
+    return Verdict(
+        "careful" if unsure and level == "good" else level,
+        "Is no target worse than under the baseline?",
+        f"With probability {percent(held, asked)}",
+        figures,
+    )

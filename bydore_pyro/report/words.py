@@ -9,6 +9,9 @@ from typing import Literal
 ABSENT = "\N{EN DASH}"
 MOST_DECIMALS = 8
 Level = Literal["good", "careful", "bad", "unknown"]
+# Probabilities of being better from which it is so, and up to which it is not; and what that means.
+SURE, AGAINST = 0.9, 0.1
+LEVELS: dict[str, Level] = {"Yes": "good", "No": "bad", "Open": "careful"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,10 @@ def percent(value: float | None, *limits: float) -> str:
 def judged(value: float | None, decimals: int, *limits: float) -> str:
     """Returns a number with so many decimals, or more where it would else seem to be on the other
     side of one of the limits; a dash where there is none."""
-    if value is None or not math.isfinite(value):
+    if value is None or math.isnan(value):
         return ABSENT
+    if math.isinf(value):
+        return "infinite"
     return f"{value:.{_decimals(value, decimals, limits)}f}"
 
 

@@ -170,7 +170,7 @@ def _answered(
     with cost.part("guide"):
         targets = targets_of(domains, rounds, seed, with_guide=True)
     found, drawn = targets.found, targets.drawn
-    if not drawn.settled:
+    if not drawn.convergence.settled:
         tell("warning: the draws of the posterior have not settled: intervals are rough")
     check, last = None, rounds[-1]
     if options.search.check_sequences:

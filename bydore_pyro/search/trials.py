@@ -23,6 +23,7 @@ from bydore_pyro.answer import (
     candidate,
     mixture_within,
     raised,
+    tried_steps,
 )
 from bydore_pyro.core import Matching, Posterior
 from bydore_pyro.data import Domains
@@ -33,7 +34,6 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.setup import (
     Options,
     Targets,
-    TrialRecord,
     forecast_for,
     language_model,
     question_of,
@@ -143,29 +143,15 @@ class TrialPlan:
             readings.append(Reading(of=f"trial {number}", tokens=tokens, losses=kept))
         cost.add(problem.cost.report()["parts"], "trial_")
         losses = tuple(one.target_loss(problem.target) for one in done)
-        return TriedSteps(self.steps, lengths, tuple(mixtures), losses), readings
+        weights_of_trials = [mixture.as_dict() for mixture in mixtures]
+        return tried_steps(self.steps, lengths, weights_of_trials, losses), readings
 
 
-def tried_before(record: TrialRecord, domains: Domains) -> TriedSteps | None:
-    """Returns the trials of a finished run on the same domains; None where it made none."""
-    if not record.tried or record.steps is None or record.noise is None:
+def tried_before(record: TriedSteps | None, domains: Domains) -> TriedSteps | None:
+    """Returns the trials of a finished run if they are of the same domains; else None."""
+    if record is None or any({*one.weights} != {*domains.names} for one in record.tried):
         return None
-    if any({*one.weights} != {*domains.names} for one in record.tried):
-        return None
-    mixtures = tuple(
-        Mixture(
-            names=domains.names,
-            weights=tuple(float(one.weights[name]) for name in domains.names),
-        )
-        for one in record.tried
-    )
-    return TriedSteps(
-        steps=int(record.steps),
-        lengths=tuple(float(one.length) for one in record.tried),
-        mixtures=mixtures,
-        losses=tuple(float(one.loss) for one in record.tried),
-        noise=float(record.noise),
-    )
+    return record
 
 
 def answered(
@@ -206,7 +192,7 @@ def answered(
         forecast = forecast_for(domains, targets, readings, seed)
     if (tried is None and plan is None) or by_law(found, question, forecast):
         tried = None
-    elif plan is not None and (tried is None or plan.count > len(tried.lengths)):
+    elif plan is not None and (tried is None or plan.count > len(tried.tried)):
         with cost.part("law"):
             law = None if forecast is None else best_of(forecast, question).decision.weights
         tell(f"next: {plan.count} trial runs of {plan.steps} steps each")

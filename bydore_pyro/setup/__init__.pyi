@@ -13,7 +13,6 @@ from .metrics import learning_of as learning_of
 from .metrics import peak_memory_megabytes as peak_memory_megabytes
 from .metrics import results_of as results_of
 from .metrics import run_epochs as run_epochs
-from .metrics import spent as spent
 from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
@@ -28,8 +27,6 @@ from .question import weights_of as weights_of
 from .question_config import QuestionConfig as QuestionConfig
 from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
-from .record import Spent as Spent
-from .record import TrialRecord as TrialRecord
 from .run import Drive as Drive
 from .run import Found as Found
 from .run import begin_run as begin_run

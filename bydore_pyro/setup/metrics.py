@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bydore_pyro.answer import Answer, Outlook, TriedSteps, interval_of_draws
+from bydore_pyro.answer import Answer, Outlook, interval_of_draws
 from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
 from bydore_pyro.files import provenance
@@ -20,16 +20,11 @@ from bydore_pyro.mixture import Mixture, by_name
 from bydore_pyro.proxy import Cost
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import (
-    DrawsRecord,
-    GuideRecord,
     Learning,
     MatchingRecord,
     Metrics,
     RoundRecord,
-    Spent,
     TargetRecord,
-    Trial,
-    TrialRecord,
 )
 from bydore_pyro.setup.targets import Targets
 
@@ -78,13 +73,6 @@ def results_of(
     return {**content, **origin}
 
 
-def spent(cost: Cost) -> Spent:
-    """Returns the record of a cost counter."""
-    report = cost.report()
-    parts = {name: Spent(**part) for name, part in report["parts"].items()}
-    return Spent(**{**report, "parts": parts})
-
-
 def common_metrics(
     options: Options,
     domains: Domains,
@@ -104,10 +92,11 @@ def common_metrics(
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
-        search=spent(cost),
-        trials=trial_record(found.tried),
+        search=cost.spent(),
+        trials=found.tried,
         outlook=found.outlook or Outlook(),
-        guide_fit=GuideRecord(**dataclasses.asdict(fit)) if fit is not None else GuideRecord(),
+        sums=found.sums,
+        guide_fit=fit,
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, domains, found.mixture),
         peak_memory_megabytes=peak_memory_megabytes(),
@@ -144,12 +133,11 @@ def matching_record(
     check: ResidualCheck | None = None,
 ) -> MatchingRecord:
     """Returns what a search by gradient matching found."""
-    exact = math.isfinite(drawn.rhat)
     return MatchingRecord(
         unexplained=found.unexplained,
         scale=found.scale,
         rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
-        draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
+        draws=drawn.convergence,
         check=check or ResidualCheck(),
     )
 
@@ -167,18 +155,6 @@ def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> 
         weights=by_name(names, found.weights),
         alone=by_name(names, alone.weights),
     )
-
-
-def trial_record(tried: TriedSteps | None) -> TrialRecord:
-    """Returns what trial runs found; an empty record without any."""
-    if tried is None:
-        return TrialRecord()
-    rows = zip(tried.lengths, tried.losses, tried.probabilities, tried.mixtures, strict=True)
-    found = [
-        Trial(length=rho, loss=loss, probability=p, weights=mixture.as_dict())
-        for rho, loss, p, mixture in rows
-    ]
-    return TrialRecord(steps=tried.steps, noise=tried.noise, tried=tuple(found))
 
 
 def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:

@@ -1,40 +1,25 @@
 """The record of a run, `metrics.json`: written from these classes and read into them.
 
-A number that a file does not hold is None; everything else is empty.
+What a part of the run returns as plain values stands here as it is (`Spent`, `GuideFit`,
+`TriedSteps`, `Convergence`, `ResidualCheck`, `Outlook`, `Sums`). A number that a file does not hold
+is None, and everything else empty.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bydore_pyro.answer import Outlook
+from bydore_pyro.answer import Outlook, TriedSteps
+from bydore_pyro.core import Convergence, GuideFit
 from bydore_pyro.files import Number
 from bydore_pyro.measure import ResidualCheck
+from bydore_pyro.mixture import Sums
+from bydore_pyro.proxy import Spent
 from bydore_pyro.tables import Details
 
 Shares = Mapping[str, Number]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """The cost of a part of a run (`Cost.report` of `bydore_pyro.proxy`), and its own parts."""
-
-    tokens: Number | None = None
-    flops: Number | None = None
-    seconds: Number | None = None
-    parts: Mapping[str, Spent] = dataclasses.field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GuideRecord:
-    """How well the draws of a guide stand in for those of its model; `khat` may be infinite."""
-
-    khat: Number | None = None
-    effective_draws: Number | None = None
-    draws: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,26 +39,21 @@ class RoundRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawsRecord:
-    """Whether draws are the posterior's.
-
-    The chains of exact draws agree (`rhat` is nested R-hat), or importance weights have corrected
-    the draws of a guide that has settled.
-    """
-
-    exact: bool = False
-    settled: bool = False
-    rhat: Number | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class MatchingRecord:
-    """What a search by gradient matching found."""
+    """The plain numbers of a search by gradient matching (`Matching`, whose tensors are not kept).
+
+    Attributes:
+        unexplained: Share of the target's gradient that no mixture explains.
+        scale: Of the match.
+        rounds: By the evidence of all rounds up to each.
+        draws: Whether the draws are the posterior's.
+        check: On text that no round has read.
+    """
 
     unexplained: Number | None = None
     scale: Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
-    draws: DrawsRecord = DrawsRecord()
+    draws: Convergence = dataclasses.field(default_factory=Convergence)
     check: ResidualCheck = dataclasses.field(default_factory=ResidualCheck)
 
 
@@ -87,27 +67,6 @@ class TargetRecord:
     low: Shares = dataclasses.field(default_factory=dict)
     high: Shares = dataclasses.field(default_factory=dict)
     unexplained: Number = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """A trial run: its step as a share of the match's, or 0 for the mixture that the law of losses
-    finds best; its loss in nats per token; the probability that it is the best."""
-
-    length: Number = math.nan
-    loss: Number = math.nan
-    probability: Number = math.nan
-    weights: Shares = dataclasses.field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialRecord:
-    """The trial runs of a search, each of so many steps, and the standard deviation of one's loss
-    over seeds, in nats per token, which the probabilities presume."""
-
-    steps: Number | None = None
-    noise: Number | None = None
-    tried: tuple[Trial, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,16 +84,18 @@ class MethodDetails(Details):
     Attributes:
         learning: Whether the proxy has learned.
         matching: Of gradient matching.
-        trials: Trial runs.
+        trials: Trial runs; None without any.
         targets: What the answer is for, by name.
         outlook: The losses that the weights are expected to have, beside others'.
+        sums: Intervals of sums of the weights.
     """
 
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()
-    trials: TrialRecord = TrialRecord()
+    trials: TriedSteps | None = None
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
+    sums: Sums = dataclasses.field(default_factory=Sums)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +111,7 @@ class Metrics(MethodDetails):
         verification: What judging them by fresh models cost; no part of the method.
         validation_loss_nats_per_token: Of fresh models, by what they trained on.
         jitter_second_half: Mean of ``sum_k |w_{t+1,k} - w_{t,k}|``.
-        guide_fit: Of a posterior.
+        guide_fit: Of the guide of a posterior; None where no guide was fitted.
         measured_anew: The domains that were measured for an answer, because the search did not know
             their text.
         measured: Hashes of the search's measurements, in the order of the rounds.
@@ -167,11 +128,11 @@ class Metrics(MethodDetails):
     seed: Number | None = None
     mixture_sha256: str = ""
     stopped: str = ""
-    search: Spent = Spent()
-    verification: Spent = Spent()
+    search: Spent | None = None
+    verification: Spent | None = None
     validation_loss_nats_per_token: Shares = dataclasses.field(default_factory=dict)
     jitter_second_half: Number | None = None
-    guide_fit: GuideRecord = GuideRecord()
+    guide_fit: GuideFit | None = None
     measured_anew: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
     run_tokens: Number | None = None

@@ -26,11 +26,10 @@ from bydore_pyro.files import (
     save_checkpoint,
     versions,
 )
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, require_own
 from bydore_pyro.pieces import join_cluster
 from bydore_pyro.proxy import Cost, Parallel, Proxy
 from bydore_pyro.setup.domains import processes
-from bydore_pyro.setup.metrics import spent
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import Metrics
 from bydore_pyro.terminal import Interrupted, deferred, return_freed_memory, tell
@@ -72,7 +71,7 @@ def leave_answer(folder: RunFolder, answer: Answer, metrics: Metrics) -> None:
     folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
     if answer.sites:
         folder.write_posterior("posterior.nc", inference_data(answer))
-        folder.write_figure("posterior.png", plot_weights(answer.mixture))
+        folder.write_figure("posterior.png", plot_weights(answer.mixture, answer.sums))
     if answer.posterior is not None and answer.posterior.guide is not None:
         folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
     folder.write_json("metrics.json", plain(metrics))
@@ -243,7 +242,8 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
     folder = drive.folder
     if not folder.writes:
         return
-    left = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
+    reason = str(error) or type(error).__name__
+    left = Metrics(stopped=reason, steps=drive.done, search=cost.spent())
     folder.write_json("metrics.json", plain(left))
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
     if isinstance(error, Interrupted):
@@ -255,7 +255,8 @@ def is_finished(folder: Path) -> bool:
     """Whether a folder holds a search that ended, with the mixture that it wrote."""
     try:
         metrics = read_as(Metrics, folder / "metrics.json")
-        mixture = Mixture.from_json(folder / "mixture.json")
-        return not metrics.stopped and metrics.mixture_sha256 == mixture.sha256
+        Mixture.from_json(folder / "mixture.json")
+        require_own(folder)
     except (OSError, ValueError):
         return False
+    return bool(metrics.mixture_sha256) and not metrics.stopped

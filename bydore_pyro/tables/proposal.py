@@ -20,7 +20,7 @@ import numpy as np
 
 from bydore_pyro.errors import require
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_bounds
-from bydore_pyro.tables.record import Direction, Distance, Gain
+from bydore_pyro.tables.record import Direction, Distance, Gain, Predicted
 from bydore_pyro.tables.regression import REACH, Regression
 
 BEST = 128  # simulated mixtures that are averaged
@@ -225,7 +225,7 @@ def proposed(
         caps: A prior above them is no candidate.
         kl: The candidates' predicted losses hold it, too.
         direction: Of the metrics; the model predicts them negated where they are "maximised", the
-            mixture's `predicted_loss` holds them as they are.
+            gain's `predicted_loss` holds them as they are.
     """
     prior = np.array(mixture.weights)
     optimum = simulated_optimum(model, prior, region, draws=draws, caps=caps, kl=kl)
@@ -241,14 +241,15 @@ def proposed(
     shares = shares / shares.sum()
     if caps is not None:
         shares = within_bounds(shares[None], np.zeros(len(caps)), caps)[0]
-    found = dataclasses.replace(mixture, weights=tuple(shares.tolist()), prior=mixture.weights)
+    found = dataclasses.replace(mixture, weights=tuple(shares.tolist()))
     if caps is not None:
         free = simulated_optimum(model, prior, region, draws=draws, kl=kl, posterior=False).weights
         found = dataclasses.replace(found, free_weights=tuple((free / free.sum()).tolist()))
     if optimum.draws is not None:
         found = with_intervals(found, prior, optimum.draws)
     gain, distance = gain_over(model, shares, prior, region), region.described(shares)
-    found = dataclasses.replace(found, predicted_loss=_predicted(model, found, prior, direction))
+    predicted = _predicted(model, found, prior, direction)
+    gain = dataclasses.replace(gain, prior=mixture.as_dict(), predicted_loss=predicted)
     notes = (*found.notes, *_notes(found, gain, distance, len(region.runs), direction))
     if beyond(model, shares):
         notes = (*notes, BEYOND_ALL)
@@ -318,12 +319,13 @@ def in_own_direction(values: np.ndarray, direction: Direction) -> np.ndarray:
 
 def _predicted(
     model: Regression, mixture: Mixture, prior: np.ndarray, direction: Direction
-) -> dict[str, tuple[float, float | None]]:
+) -> dict[str, Predicted]:
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
     means = in_own_direction(model.predict(stacked), direction).tolist()
     deviations = model.deviation(stacked)
     spreads = [None] * 3 if deviations is None else deviations.tolist()
-    return dict(zip(("weights", "prior", "uniform"), zip(means, spreads, strict=True), strict=True))
+    rows = zip(("weights", "prior", "uniform"), means, spreads, strict=True)
+    return {name: Predicted(mean=mean, standard_deviation=sd) for name, mean, sd in rows}
 
 
 def _unsure(gain: Gain, direction: Direction) -> str:

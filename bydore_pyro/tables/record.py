@@ -43,16 +43,28 @@ class Regressed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """A prediction in the metric's unit; the deviation is None where the regression knows none."""
+
+    mean: Number
+    standard_deviation: Number | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gain:
     """How much better a prediction is than the prior's, in the metric's unit; > 0 is better: a
     lower loss, or a higher value of a metric that is maximised.
 
     `sure` is None if the regression knows no deviation; `probability` is, too, far from all runs.
+    `prior` has its shares by domain. `predicted_loss` is that of these weights ("weights"), of the
+    prior ("prior") and of equal shares ("uniform"); of a metric that is maximised, its value.
     """
 
     mean: Number | None = None
     probability: Number | None = None
     sure: bool | None = None
+    prior: Mapping[str, Number] = field(default_factory=dict)
+    predicted_loss: Mapping[str, Predicted] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,23 +25,24 @@ from bydore_pyro.answer.answer import (
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.outlook import outlook_of
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.answer.steps import LAW, TriedSteps
+from bydore_pyro.answer.steps import LAW, tried_steps
 from bydore_pyro.core.importance import GuideFit
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.point import central_weights, run_mixture
-from bydore_pyro.core.posterior import Posterior
+from bydore_pyro.core.posterior import Convergence, Posterior
 from bydore_pyro.errors import DataError
 from bydore_pyro.law.goal import Goal
-from bydore_pyro.mixture.mixture import Mixture
 
 NAMES = ("a", "b", "c")
 QUESTION = Question(names=NAMES, tokenizer="t", data_sha256="d")
 FOUND: Matching = matching_of(torch.tensor([0.6, 0.4, 0.0]))
 
+CONVERGED = Convergence(settled=True, rhat=1.01)
+
 
 def drawn(count: int = 2000) -> Posterior:
     weights = np.random.default_rng(0).dirichlet([6, 4, 1], count)
-    return Posterior(torch.from_numpy(weights), torch.ones(count).double(), True, 1.01)
+    return Posterior(torch.from_numpy(weights), torch.ones(count).double(), CONVERGED)
 
 
 def run_of(rate: float, **given: float) -> RunLength:
@@ -126,7 +127,7 @@ def covered(unexplained: float) -> Matching:
 
 def drawn_of_five() -> Posterior:
     weights = np.random.default_rng(0).dirichlet(300 * MADE["one"].numpy() + 0.05, 2000)
-    return Posterior(torch.from_numpy(weights), torch.ones(2000).double(), True, 1.01)
+    return Posterior(torch.from_numpy(weights), torch.ones(2000).double(), CONVERGED)
 
 
 def test_a_covered_target_gets_the_mixture_that_is_forecast_to_be_best() -> None:
@@ -184,8 +185,8 @@ def test_every_answer_says_all_of_its_losses_and_bounds_are_never_a_gain(decided
     found = covered(0.1 if decided == "law" else 0.6)
     tried = None
     if decided == "trials":
-        ways = tuple(Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4))
-        tried = TriedSteps(10, (LAW, 0.5), ways, (5.0, 5.01))
+        ways = [{"a": first, "b": 1 - first} for first in (0.5, 0.4)]
+        tried = tried_steps(10, (LAW, 0.5), ways, (5.0, 5.01))
     asked = question(at_least=bound(0, d=0.3, c=0.02), at_most=bound(1, a=0.0, b=0.9))
     outlook = answer_of(found, drawn_of_five(), asked, tried, forecast).outlook
     assert outlook is not None
@@ -232,8 +233,8 @@ def test_bounds_hold_exactly_in_every_answer(decided: str) -> None:
     forecast, found = planted_forecast(unexplained=0.7), covered(0.1 if decided == "law" else 0.6)
     tried, changes = None, dict(BOUNDS)
     if decided == "trials":
-        ways = tuple(Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4))
-        tried = TriedSteps(10, (LAW, 0.5), ways, (5.0, 5.01))
+        ways = [{"a": first, "b": 1 - first} for first in (0.5, 0.4)]
+        tried = tried_steps(10, (LAW, 0.5), ways, (5.0, 5.01))
     if decided == "run":
         rates = torch.full((5,), 4.0).double()
         changes["run"] = RunLength(
@@ -269,13 +270,11 @@ def test_what_decides_by_the_law() -> None:
 def test_trials_choose_among_the_laws_mixture_and_shorter_steps() -> None:
     forecast, found = planted_forecast(unexplained=0.7), covered(0.7)
     lengths, losses = (LAW, 0.5, 0.25), (5.0, 5.01, 5.5)
-    mixtures = tuple(
-        Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in (0.5, 0.4, 0.3)
-    )  # fmt: skip
-    tried = TriedSteps(10, lengths, mixtures, losses)
+    mixtures = [{"a": first, "b": 1 - first} for first in (0.5, 0.4, 0.3)]
+    tried = tried_steps(10, lengths, mixtures, losses)
     answer = answer_of(found, drawn_of_five(), question(), tried, forecast)
     shares = [float((answer.sites["length"] == length).double().mean()) for length in lengths]
-    assert shares == pytest.approx(tried.probabilities, abs=0.1)
+    assert shares == pytest.approx([one.probability for one in tried.tried], abs=0.1)
     best = best_of(forecast, question())
     of_law = answer.draws[answer.sites["length"].flatten() == LAW]
     assert {tuple(row) for row in of_law.tolist()} <= {tuple(row) for row in best.draws.tolist()}

@@ -15,12 +15,14 @@ from bydore_pyro.answer.draws import (
     mixture_of_draws,
     mixture_within,
     raised,
+    sums_of_draws,
     to_the_bounds,
 )
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
+from bydore_pyro.mixture.tree import Sums
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -85,21 +87,25 @@ def test_branches_and_the_rest_have_the_intervals_of_their_sums() -> None:
     pools = {"x/*": {"x/few": 0.25, "x/small": 0.75}}
     alpha = np.random.default_rng(1).gamma(0.5, size=len(names))
     w = np.random.default_rng(2).dirichlet(alpha + 0.2, size=(2, 400))
-    mixture = mixture_of(w.reshape(800, -1), names, pools=pools).unpooled(pools)
+    values = torch.from_numpy(w.reshape(800, -1))
+    question = Question(names=tuple(names), tokenizer="t", data_sha256="d", pools=pools)
+    mixture = mixture_of(values.numpy(), names, pools=pools).unpooled(pools)
+    sums = sums_of_draws(values, central_weights(values), question)
     draws = {name: w[..., k].ravel() for k, name in enumerate(names)}
     draws |= {name: share * draws["x/*"] for name, share in pools["x/*"].items()}
     weights = mixture.as_dict()
     smallest = sorted(weights, key=lambda name: weights[name])[: len(weights) - MOST_SHOWN]
     groups = {path: [n for n in weights if n.startswith(f"{path}/")] for path in "xyz"}
-    found = {**mixture.branches, "rest": mixture.rest}
+    found = {**sums.branches, "rest": sums.rest}
     assert found.keys() == {*groups, "rest"}
     for name, members in {**groups, "rest": smallest}.items():
         own = sum(draws[one] for one in members)
         ends = interval_of_draws(own[:, None])[0]
         total = sum(weights[one] for one in members)
         assert found[name] == pytest.approx((min(ends[0], total), max(ends[1], total)))
-    few = mixture_of(w[0, :, :3] / w[0, :, :3].sum(-1, keepdims=True), "abc")
-    assert (few.branches, few.rest) == ({}, None)
+    few = values[:, :3] / values[:, :3].sum(-1, keepdim=True)
+    asked = Question(names=("a", "b", "c"), tokenizer="t", data_sha256="d")
+    assert sums_of_draws(few, central_weights(few), asked) == Sums()
 
 
 @pytest.mark.parametrize("least", [(0.2, 0.0, 0.0), (0.3, 0.3, 0.0), (0.2, 0.2, 0.6), (0, 0, 0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import arviz
 import numpy as np
 import pytest
 import torch
@@ -127,9 +128,11 @@ def share_within(expected: Expected | Difference, measured: torch.Tensor) -> flo
     return float(inside.double().mean())
 
 
-def test_the_ends_of_an_interval_leave_3_percent_outside_on_each_side() -> None:
-    found = ends(torch.linspace(0, 1, 101).double()[:, None] * torch.tensor([1.0, -10.0]).double())
-    np.testing.assert_allclose(found, [[0.03, -9.7], [0.97, -0.3]], rtol=1e-5)
+def test_an_interval_is_the_narrowest_that_holds_94_percent() -> None:
+    draws = np.random.default_rng(0).exponential(size=(1000, 2, 3)) * [1.0, -1.0, 2.0]
+    expected = arviz.hdi(draws.reshape(1, 1000, 6), hdi_prob=0.94)
+    found = ends(torch.from_numpy(draws))
+    np.testing.assert_allclose(found.reshape(2, 6).T, expected, rtol=1e-12)
 
 
 def test_the_worst_target_has_the_noise_of_the_worst() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from bydore_pyro.answer.plots import PALETTE, domain_colours, plot_weights
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.tree import Sums
 
 
 @pytest.mark.parametrize("hdi", [None, ((0.1, 0.4), (0.5, 0.9), (0.0, 0.0))])
@@ -27,8 +28,8 @@ def test_every_weight_and_interval_is_drawn(hdi: tuple[tuple[float, float], ...]
 def test_many_domains_are_drawn_as_their_tree() -> None:
     names = [f"{a}/{b}" for a in "xyz" for b in range(20)]
     weights = tuple((np.arange(60.0) / 1770).tolist())
-    mixture = Mixture(names=tuple(names), weights=weights, branches={"x": (0.1, 0.2)})
-    (axes,) = plot_weights(mixture).axes
+    mixture = Mixture(names=tuple(names), weights=weights)
+    (axes,) = plot_weights(mixture, Sums(branches={"x": (0.1, 0.2)})).axes
     rows = [label.get_text() for label in axes.get_yticklabels()]
     assert rows[:3] == ["z", "z/19", "z/18"]
     assert rows[-3:] == ["y", "x", "the rest (40 domains)"]

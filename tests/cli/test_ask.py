@@ -39,7 +39,7 @@ def test_an_answer_is_printed_and_written(
     assert "the mean tokens of yours (a " in capsys.readouterr().err
     report_command([str(out)])
     assert capsys.readouterr().out.startswith(shown.rstrip("\n").split("\nIn ")[0])
-    report_command([str(measured_run), str(out), "--out", str(tmp_path / "page.html")])
+    report_command([str(measured_run), str(out)])
     assert "searched on different text" not in capsys.readouterr().out
 
 

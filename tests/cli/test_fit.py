@@ -258,14 +258,13 @@ def test_losses_in_another_unit_give_the_same_mixture(
         (tmp_path / "runs.csv").write_text("\n".join(rows))
         metrics = fit(tmp_path / "runs.csv", "--target", "loss")
         mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
-        assert mixture.predicted_loss is not None
-        mean, deviation = mixture.predicted_loss["weights"]
         (verdict,) = (
             one for one in verdicts_of(read_run(tmp_path / "out"))
             if one.question == "Is it better than the prior?"
         )  # fmt: skip
         gain = metrics["gain_over_prior"]
-        found.append((*mixture.weights, mean / unit, (deviation or 0) / unit, gain["probability"]))
+        mean, deviation = gain["predicted_loss"]["weights"].values()
+        found.append((*mixture.weights, mean / unit, deviation / unit, gain["probability"]))
         assert verdict.answer == "Yes, as predicted"
         shutil.rmtree(tmp_path / "out")
     np.testing.assert_allclose(found[1], found[0], rtol=0.02)
@@ -299,7 +298,8 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
     assert mixture.as_dict()["law"] <= 0.5 + 1e-9
     assert mixture.free_weights is not None
     assert mixture.free_weights[1] > 0.5
-    assert mixture.prior == pytest.approx((1000 / 1650, 250 / 1650, 400 / 1650))
+    prior = metrics["gain_over_prior"]["prior"]
+    assert [*prior.values()] == pytest.approx([1000 / 1650, 250 / 1650, 400 / 1650])
     assert metrics["run_epochs"]["law"] == pytest.approx(2, abs=0.4)
 
 

@@ -16,17 +16,19 @@ def test_reports_are_asked_for_by_folder(refused: Callable[..., str]) -> None:
         assert refused("report", *given).startswith("bydore report: error: Expected ")
 
 
-def test_several_runs_are_compared_in_a_page_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_one_run_has_a_page_and_several_have_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    runs = [str(write_search(tmp_path / "a")), str(write_search(tmp_path / "b"))]
-    report_command(runs)
+    first, second = (str(write_search(tmp_path / name)) for name in "ab")
+    report_command([first, "--out", str(tmp_path / "deep/page.html")])
+    assert capsys.readouterr().out.endswith(f"In a browser: {tmp_path / 'deep/page.html'}\n")
+    assert "a: weights of domains" in (tmp_path / "deep/page.html").read_text(encoding="utf-8")
+    assert not (tmp_path / "a" / "report.html").exists()
+    report_command([first])
+    assert (tmp_path / "a" / "report.html").is_file()
+    capsys.readouterr()
+    report_command([first, second])
     printed = capsys.readouterr().out
     assert printed.count("\nmethod") == 1, "one table"
-    assert "Next:" not in printed
-    assert printed.endswith("In a browser: report.html\n")
-    assert "2 runs: weights of domains" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    report_command([*runs, "--out=deep/page.html"])
-    assert (tmp_path / "deep" / "page.html").is_file()
-    assert not (tmp_path / "a" / "report.html").exists()
+    assert "In a browser" not in printed
+    assert "Expected one run with --out, found 2" in refused("report", first, second, "--out", "x")

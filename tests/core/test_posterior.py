@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pyro
 import pytest
 import torch
@@ -13,7 +11,7 @@ from bydore_pyro.core import inference, metropolis, posterior
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.network import FreeConcentrations
-from bydore_pyro.core.posterior import DRAWS, Posterior, draw_posterior
+from bydore_pyro.core.posterior import DRAWS, Convergence, Posterior, draw_posterior
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +33,9 @@ def test_three_domains_have_the_moments_of_integration() -> None:
     found = evidence()
     drawn = draw_posterior(found, with_guide=True)
     assert isinstance(drawn, Posterior)
-    assert drawn.settled
-    assert 1 <= drawn.rhat < metropolis.SETTLED
+    assert drawn.convergence.settled
+    assert drawn.convergence.rhat is not None
+    assert 1 <= drawn.convergence.rhat < metropolis.SETTLED
     assert drawn.weights.shape == (DRAWS, 3)
     assert (drawn.scale > 0).all()
     mean, deviation = exact_moments(found.linear, found.precision)
@@ -85,8 +84,7 @@ def test_of_many_domains_a_guide_is_learned(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(posterior, "MOST_EXACT", 2)
     found = matching_of(torch.tensor([0.4, 0.3, 0.3]), 4000)
     drawn = draw_posterior(found)
-    assert drawn.settled
-    assert math.isnan(drawn.rhat)
+    assert drawn.convergence == Convergence(settled=True)
     assert drawn.guide is not None
     assert drawn.fit is not None
     assert drawn.weights.shape == (DRAWS, 3)
@@ -96,4 +94,4 @@ def test_of_many_domains_a_guide_is_learned(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(both.std(0), deviation, atol=0, rtol=0.15)
     few = inference.InferenceConfig(steps=25, window=10)
     monkeypatch.setattr(posterior, "InferenceConfig", lambda seed: few)
-    assert not draw_posterior(found).settled
+    assert not draw_posterior(found).convergence.settled

@@ -121,10 +121,6 @@ def test_the_mixture_of_text_stays(corpus: TokenStore, byte_tokenizer: Path) -> 
         tokenizer=corpus.tokenizer_sha256,
         data_sha256=corpus.sha256,
         free_weights=(0.1, 0.2, 0.3, 0.4),
-        branches={"birds": (0.1, 0.2)},
-        rest=(0.0, 0.1),
-        prior=(0.25,) * 4,
-        predicted_loss={"weights": (3.0, 0.1), "prior": (3.1, 0.1)},
         notes=("Text is repeated.",),
     )
     measured = tokens_per_byte(corpus, byte_tokenizer, corpus.names)

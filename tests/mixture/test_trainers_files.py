@@ -1,4 +1,4 @@
-"""Weights in trainers' own files are read as they are meant; a module is never run."""
+"""Weights in trainers' own files are read as they are meant."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.trainers_files import (
     Listed,
     blend_of,
-    module_weights,
     names_of_paths,
     names_of_prefixes,
-    places_of_layouts,
     trainers_weights,
 )
 from bydore_pyro.mixture.weights_files import mixture_from, numbers_of
@@ -44,8 +42,6 @@ FILES = {
     "levanter": "train_weights: {law: 0.3, web: 0.7}\nmixture_block_size: 2048",
     "levanter's stage": "train_weights:\n- [100, {law: 0.3, web: 0.7}]",
     "levanter, as TOML": "mixture_block_size = 2048\n[train_weights]\nlaw = 0.3\nweb = 0.7\n",
-    "litgpt": "import os\nPATHS = {}\nWEIGHTS = {'law': 0.3, 'web': 0.7}\nraise SystemExit",
-    "litgpt, with a type": "WEIGHTS: dict[str, float] = {'law': 0.3, 'web': 0.7}\n",
     "regmix": "train: {/x/law: 0.3, /x/web: 0.7}\nvalid: {}",
     "regmix, without a prefix": "train: {train_law: 0.3, train_web: 0.7}\nvalid: {valid_web: 1}",
     "doremi": '{"train_domain_weights": {"law": 0.3, "web": 0.7}, "eval_domain_weights": {}}',
@@ -84,15 +80,7 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
         ),
         ("- {domain: a}", "no 'weight' in entry 1, but 'domain'"),
         ('{"interleave_datasets": {"probabilities": [1]}}', "nothing instead of a list under 'nam"),
-        ("WEIGHTS = {'a': 0.5, 'a': 0.5}", "found 'a' twice"),
-        ("WEIGHTS = {'a': f()}", "WEIGHTS that are not written out as names and numbers"),
-        ("WEIGHTS = {1: 0.5}", "1 instead of a name in quotes"),
-        ("WEIGHTS = {'a': 1}\nWEIGHTS = {'b': 1}", "WEIGHTS that are assigned twice"),
-        ("data: {train_weights: {a: 1}}\nmodel: {x: 1}", "write 'data.train_weights' into a file"),
-        (
-            "x: {streams: {a: {proportion: 1}}}\ny: {streams: {a: {proportion: 1}}}",
-            "write one of 'x.streams', 'y.streams' into a file of its own",
-        ),
+        ("data: {train_weights: {a: 1}}\nmodel: {x: 1}", "'data', 'model' with more than a number"),
     ],
 )
 def test_what_is_not_one_mixture_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -149,17 +137,10 @@ def test_what_is_none_is_left_to_others() -> None:
     assert blend_of("0.5 a\nwords here\n") is None
     assert blend_of("- 30\n- /a\n") is None, "a list of YAML"
     assert blend_of("") is None
-    assert module_weights("WEIGHTS = [1]") is None
-    assert module_weights("{ WEIGHTS") is None
     assert trainers_weights({"a": 1}) is None
     assert trainers_weights({"train": 0.5, "sources": 0.5}) is None, "domains of such names"
     assert trainers_weights("words") is None
     assert trainers_weights({"train_weights": {"a": 1}}) == Listed({"a": 1})
-
-
-def test_layouts_are_found_inside_parts() -> None:
-    found = {"data": {"train_weights": {"a": 1}, "x": {}}, "x": 1}
-    assert places_of_layouts(found) == ["data.train_weights"]
 
 
 def test_numbers_may_have_underscores(tmp_path: Path) -> None:

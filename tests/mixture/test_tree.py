@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
-from bydore_pyro.mixture.tree import Row, interval_of, shown_rows
+from bydore_pyro.mixture.tree import Row, Sums, below, interval_of, shown_rows
 
 NAMES = [f"{a}/{b}/{c}" for a in "xyz" for b in "pqrs" for c in "12345"]  # 60 domains
 WEIGHTS = np.random.default_rng(0).dirichlet(np.full(60, 0.3))
@@ -52,23 +52,25 @@ def test_intervals_of_domains_branches_and_the_rest() -> None:
         names=tuple(NAMES),
         weights=weights,
         hdi=tuple((w / 2, min(1.0, 2 * w)) for w in weights),
-        branches={"x": (0.1, 0.9)},
-        rest=(0.0, 0.5),
     )
     rows = {row.name: row for row in shown_rows(NAMES, weights)}
-    assert interval_of(mixture, rows["x"]) == (0.1, 0.9)
-    assert interval_of(mixture, rows["y"]) is None, "it is not known"
-    assert interval_of(mixture, rows["the rest (40 domains)"]) == (0.0, 0.5)
+    sums = Sums(branches={"x": (0.1, 0.9)}, rest=(0.0, 0.5))
+    rest = rows["the rest (40 domains)"]
+    assert interval_of(mixture, rows["x"], sums) == (0.1, 0.9)
+    assert interval_of(mixture, rows["y"], sums) is None, "it is not known"
+    assert interval_of(mixture, rest, sums) == (0.0, 0.5)
+    assert interval_of(mixture, rest) is interval_of(mixture, rows["x"]) is None
     first = next(row for row in rows.values() if row.kind == "domain")
     assert interval_of(mixture, first) == mixture.hdi[first.places[0]]
     other = shown_rows(NAMES, weights, most=30)[-1]
-    assert interval_of(mixture, other) is None, "another rest"
+    assert interval_of(mixture, other, sums) is None, "another rest"
     bare = dataclasses.replace(mixture, hdi=None)
     assert interval_of(bare, first) is None
     # Caps move weights; the interval stays that of the domains that were the smallest before.
     capped = mixture.capped(dict.fromkeys(NAMES, 0.03))
-    assert (
-        capped.not_leading
-        == mixture.not_leading
-        == tuple(sorted(range(60), key=lambda k: -WEIGHTS[k])[MOST_SHOWN:])
-    )
+    assert interval_of(capped, rest, sums) == (0.0, 0.5)
+
+
+def test_paths_stand_for_what_is_below() -> None:
+    assert below(["a/b/c", "a/b/d", "a/e", "f", "g/h"]) == {"a": [0, 1, 2], "a/b": [0, 1]}
+    assert below(["a/b", "a/c"]) == {}, "all of them"

@@ -42,7 +42,6 @@ def test_lines_are_quoted_and_whole(record: RunRecord) -> None:
     assert words[3] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
     given = ["--config", f"{record.path}/config.json", "--seed", "1", "--out", "OTHER"]
     assert words[4][2:] == given
-    assert commands(RunRecord(path=record.path, label="")) == []
 
 
 def test_how_shards_and_text_are_read_is_said_again(record: RunRecord) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
-from report_runs import NAMES, write_fit, write_matching, write_search
+from report_runs import NAMES, planted, write_fit, write_matching, write_search
 
+from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.answer.plots import picture_label
-from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
+from bydore_pyro.report.figures import (
+    COLUMNS,
+    as_svg,
+    curves_figure,
+    frontier_figure,
+    rounds_figure,
+    trajectory_figure,
+)
 from bydore_pyro.report.run import read_run
 
 
@@ -75,3 +85,42 @@ def test_names_are_the_texts_and_titles_of_a_picture() -> None:
     assert [text for text in texts if text in names] == list(names)
     marked = [group for group in tree.iter("g") if group.find("title") is not None]
     assert all(group.find(".//use") is not None for group in marked), "what the mouse meets"
+
+
+@pytest.mark.parametrize("count", [1, 13])
+def test_every_domain_has_a_panel_and_no_name_reaches_the_next(count: int) -> None:
+    names = [f"web/part-{k}/of a name that is $x^2$ long-{k}" for k in range(count)]
+    figure = curves_figure(planted(names=names))
+    assert figure is not None
+    figure.canvas.draw()
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert len(shown) == count
+    assert len(figure.axes) == -(-count // COLUMNS) * min(COLUMNS, count)
+    for axes in shown:
+        law, *runs = axes.lines
+        np.testing.assert_allclose(law.get_ydata(), (4.0, 3.0, 2.5))
+        np.testing.assert_allclose([one.get_ydata()[0] for one in runs], (4.05, 2.95))
+    boxes = sorted((a.title.get_window_extent() for a in shown), key=lambda b: (-b.y0, b.x0))
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize("targets", [("law", "web"), ("law", "web", "a" * 80 + ".jsonl")])
+def test_the_frontier_has_a_panel_for_each_pair(targets: tuple[str, ...]) -> None:
+    figure = frontier_figure(planted(targets=targets))
+    assert figure is not None
+    figure.canvas.draw()
+    assert len(figure.axes) == len(targets) * (len(targets) - 1) // 2
+    line, *points = figure.axes[0].lines
+    np.testing.assert_allclose(line.get_xdata(), (2.0, 2.2, 2.5))
+    assert [one.get_gid().split(":")[0] for one in points] == ["this mixture", "uniform", "natural"]
+    assert points[1].get_xydata().tolist() == [[2.2, 2.7]]
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+    for axes in figure.axes:
+        assert axes.yaxis.label.get_window_extent().height < figure.bbox.height
+    assert frontier_figure(planted(targets=("law",))) is None
+
+
+def test_without_a_forecast_no_losses_are_drawn() -> None:
+    assert curves_figure(Outlook()) is frontier_figure(Outlook()) is None

@@ -1,4 +1,4 @@
-"""A report as text and as a page: the same in both, and no name breaks out of it."""
+"""The page on a run: it says what the text says, and no name breaks out of it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,15 @@ import pytest
 from report_runs import (
     HOSTILE,
     outlook_of,
-    write_fit,
     write_json,
     write_matching,
     write_search,
-    write_seeds,
 )
 
-from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.run_folder import RunFolder
-from bydore_pyro.report.page import (
-    Section,
-    add_html_report,
-    comparison_sections,
-    comparison_text,
-    html_report,
-    report_text,
-    run_sections,
-)
+from bydore_pyro.report.page import add_html_report, html_report
 from bydore_pyro.report.run import read_run
+from bydore_pyro.report.text import report_text
 from bydore_pyro.report.verdicts import verdicts_of
 
 
@@ -91,9 +81,9 @@ def checked(text: str) -> Page:
 
 
 @pytest.mark.parametrize("write", [write_search, write_matching])
-def test_page_and_text_tell_the_same_verdicts(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_page_and_text_give_the_same_verdicts(write: Callable[..., Path], tmp_path: Path) -> None:
     folder = write(tmp_path / "run")
-    text, page = " ".join(report_text(folder).split()), checked(html_report([folder]))
+    text, page = " ".join(report_text(folder).split()), checked(html_report(folder))
     found = verdicts_of(read_run(folder))
     assert found
     for verdict in found:
@@ -104,97 +94,53 @@ def test_page_and_text_tell_the_same_verdicts(write: Callable[..., Path], tmp_pa
     assert "In pictures the mouse" in page.text
     assert "In pictures" not in text
     assert "Lines: the weights" not in text
-    checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
 
-def test_several_runs_have_one_page(tmp_path: Path) -> None:
-    case, fit = write_search(tmp_path / "case", verified=True), write_fit(tmp_path / "fit")
-    seeds = write_seeds(tmp_path / "seeds")
-    page = checked(html_report([case, fit, seeds]))
-    assert f"total variation from {case}" in page.text
-    runs, _ = comparison_sections([read_run(seeds)])
-    assert isinstance(runs, Section)
-    assert runs.blocks[-1].header == ("", "seed 0", "seed 1")
-
-
-def test_an_answer_tells_the_losses_first_and_those_of_a_given_mixture(tmp_path: Path) -> None:
+def test_an_answer_has_the_losses_of_a_given_mixture_too(tmp_path: Path) -> None:
     folder = write_matching(tmp_path / "answer")
     metrics = json.loads((folder / "metrics.json").read_text())
     metrics |= {"outlook": outlook_of(), "measured_anew": ["web"]}
     write_json(folder / "metrics.json", metrics)
     write_json(folder / "forecast.json", outlook_of(better=(0.05, 0.05)))
-    titles = [one.title for one in run_sections(read_run(folder), drawn=False)]
-    assert titles[:3] == ["What it will do", "What the given mixture will do", "The mixture"]
-    text, page = report_text(folder), checked(html_report([folder]))
+    text, page = report_text(folder), checked(html_report(folder))
     assert text.index("this mixture") < text.index("the given mixture") < text.index("weight")
     for told in (" ".join(text.split()), page.text):
         assert "Is it better than uniform? Yes. Expected difference -0.200 nats per token" in told
         assert "Is it better than uniform? No." in told
         assert "the search did not know their text: web." in told
     assert [tag for tag, _ in page.tags].count("svg") == 4
-    assert "none is better on one of them" in page.text
 
 
-def test_several_runs_are_one_text(tmp_path: Path) -> None:
-    runs = [write_search(tmp_path / "a", verified=True), write_fit(tmp_path / "b")]
-    lines = comparison_text(runs).splitlines()
-    assert [line for line in lines if line.split()[:1] == ["method"]] != []
-    assert not any("Next:" in line or line.startswith("good ") for line in lines)
-    write_json(runs[0] / "metrics.json", {"stopped": "disk full", "steps": 7})
-    with pytest.raises(RunFolderError, match="stopped after 7 steps"):
-        comparison_text(runs)
-
-
-def test_everything_but_the_weights_may_be_missing_or_damaged(tmp_path: Path) -> None:
+def test_everything_but_the_weights_may_be_missing(tmp_path: Path) -> None:
     folder = write_search(tmp_path / "run")
-    names = [path.name for path in folder.iterdir() if path.name != "mixture.json"]
-    for name in names:
-        (folder / name).write_bytes(b"damaged")
-    page = checked(html_report([folder]))
-    assert page.text.count("Could not be read") == len(names)
-    for name in names:
-        (folder / name).unlink()
-    assert "The mixture" in checked(html_report([folder])).text
-    with pytest.raises(ValueError, match="Expected the folders of runs"):
-        html_report([])
-
-
-def test_a_stopped_run_says_so(tmp_path: Path) -> None:
-    folder = write_search(tmp_path / "run")
-    write_json(folder / "metrics.json", {"stopped": "disk <full>", "steps": 7})
-    page = checked(html_report([folder]))
-    assert "Not finished. run stopped: disk <full>" in page.text
-    with pytest.raises(RunFolderError, match=r"stopped after 7 steps \(disk <full>\)"):
-        report_text(folder)
-    (folder / "mixture.json").unlink()
-    with pytest.raises(
-        RunFolderError, match=r"stopped after 7 steps .*: bydore search --resume .*run goes on"
-    ):
-        report_text(folder)
+    for path in folder.iterdir():
+        if path.name != "mixture.json":
+            path.unlink()
+    assert "The mixture" in checked(html_report(folder)).text
 
 
 def test_names_and_paths_are_harmless(tmp_path: Path) -> None:
-    folder = tmp_path / "<img src=x onerror=alert(1)>"
-    write_search(folder, HOSTILE, verified=True, stopped="</main><script>1</script>\ud800")
-    other = write_fit(tmp_path / "'\"; rm -rf", "</td><b>", HOSTILE)
-    for folders in ([folder], [folder, other]):
-        text = html_report(folders)
+    folder = write_search(tmp_path / "<img src=x onerror=alert(1)>", HOSTILE, verified=True)
+    for run in (folder, write_matching(tmp_path / "'\"; rm -rf", HOSTILE)):
+        text = html_report(run)
         page = checked(text)
-        assert "<img src=x onerror=alert(1)>" in page.text
         assert "window.hacked=1" in page.text
         assert "{{ 7 * 7 }}" in page.text
         for name in ("<script", "<svg onload", "<b>bold", "\u202e", "\x00"):
             assert name not in text
-        assert [tag for tag, _ in page.tags].count("svg") == (2 if len(folders) == 1 else 0)
+        assert [tag for tag, _ in page.tags].count("svg") == 2
         text.encode()
+    assert "<img src=x onerror=alert(1)>" in checked(html_report(folder)).text
 
 
-def test_a_report_lies_beside_the_run(tmp_path: Path) -> None:
+def test_a_page_lies_beside_the_run_and_its_want_ends_nothing(tmp_path: Path) -> None:
     folder = RunFolder(write_search(tmp_path / "run"), resume=True)
     assert add_html_report(folder) == f"In a browser: {tmp_path / 'run' / 'report.html'}"
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "The mixture" in page
+    page = tmp_path / "run" / "report.html"
+    assert "The mixture" in page.read_text(encoding="utf-8")
     # Of several processes one writes.
-    (tmp_path / "run" / "report.html").unlink()
+    page.unlink()
     add_html_report(RunFolder(tmp_path / "run", writes=False))
-    assert not (tmp_path / "run" / "report.html").exists()
+    assert not page.exists()
+    (tmp_path / "run" / "metrics.json").write_text("damaged")
+    assert add_html_report(folder).startswith("No report.html: DataError: Expected a valid record")

@@ -18,16 +18,28 @@ BETTER = "Is it better than the prior?"
 
 
 def fitted(
-    prior: tuple[float, ...] | None = (0.8, 0.2), other: float = 3.2, **details: Any
+    prior: tuple[float, ...] = (0.8, 0.2),
+    other: float = 3.2,
+    gain_over_prior: dict[str, Any] | None = None,
+    **details: Any,
 ) -> RunRecord:
-    mixture = Mixture(
-        names=("a", "b"),
-        weights=(0.6, 0.4),
-        hdi=((0.55, 0.7), (0.3, 0.45)),
-        prior=prior,
-        predicted_loss={"weights": (3.0, 0.1), "prior": (other, None)},
+    mixture = Mixture(names=("a", "b"), weights=(0.6, 0.4), hdi=((0.55, 0.7), (0.3, 0.45)))
+    losses = {"weights": (3.0, 0.1), "prior": (other, None)}
+    gain = {
+        "prior": dict(zip("ab", prior, strict=False)),
+        "predicted_loss": predicted(losses),
+        **(gain_over_prior or {}),
+    }
+    return record_of(
+        mixture, metrics={"method": "regmix", "runs": 3, "gain_over_prior": gain, **details}
     )
-    return record_of(mixture, metrics={"method": "regmix", "runs": 3, **details})
+
+
+def predicted(losses: dict[str, tuple[float, float | None]]) -> dict[str, Any]:
+    return {
+        name: {"mean": mean, "standard_deviation": deviation}
+        for name, (mean, deviation) in losses.items()
+    }
 
 
 def verdict(record: RunRecord, question: str) -> Verdict:
@@ -62,7 +74,7 @@ def test_a_probability_that_a_regression_overstates_is_not_left_alone() -> None:
 
 
 def test_intervals_are_held_against_the_prior() -> None:
-    for prior, told in (((0.8, 0.2), "its share of the prior"), (None, "the uniform share 0.500")):
+    for prior, told in (((0.8, 0.2), "its share of the prior"), ((), "the uniform share 0.500")):
         (found,) = (v for v in verdicts_of(fitted(prior)) if v.question == "How much is decided?")
         assert f"lies above {told}" in found.figures
 
@@ -95,13 +107,9 @@ def test_how_the_table_was_read_is_said() -> None:
 
 @pytest.mark.parametrize("unit", [1e-9, 1e25])
 def test_predictions_in_any_unit_are_told_apart(unit: float) -> None:
-    mixture = Mixture(
-        names=("a", "b"),
-        weights=(0.6, 0.4),
-        prior=(0.8, 0.2),
-        predicted_loss={"weights": (3.0 * unit, 0.1 * unit), "prior": (3.2 * unit, None)},
-    )
-    gain = {"mean": 0.2 * unit, "probability": 0.99, "sure": True}
+    mixture = Mixture(names=("a", "b"), weights=(0.6, 0.4))
+    losses = predicted({"weights": (3.0 * unit, 0.1 * unit), "prior": (3.2 * unit, None)})
+    gain = {"mean": 0.2 * unit, "probability": 0.99, "sure": True, "predicted_loss": losses}
     found = verdict(record_of(mixture, metrics={"runs": 3, "gain_over_prior": gain}), BETTER)
     assert found.answer == "Yes, as predicted"
     assert f"weights {3 * unit:.4g} ± {0.1 * unit:.4g}; prior {3.2 * unit:.4g}" in found.figures

@@ -1,39 +1,44 @@
-"""A run's tables and its cost."""
+"""The tables of a report."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from report_runs import (
     NAMES,
     matching_of,
     metrics_of,
     mixture_with_intervals,
     outlook_of,
+    planted,
     record_of,
     write_fit,
     write_search,
+    write_seeds,
 )
 
+from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.files import plain
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.outlook import WITHIN
+from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
-    cautions,
+    JUDGED,
+    bounds_table,
     comparison_table,
-    cost_sentence,
     cost_table,
-    intervals_words,
     loss_table,
+    outlook_table,
+    price_columns,
     round_table,
+    seeds_table,
     targets_table,
     weights_table,
 )
 from bydore_pyro.report.words import ABSENT
-from bydore_pyro.setup.record import Spent, TargetRecord
+from bydore_pyro.setup.record import TargetRecord
 from bydore_pyro.terminal import Table
 
 
@@ -60,16 +65,16 @@ def test_weights(record: RunRecord) -> None:
     capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
     told = cells(weights_table(record_of(capped)), "code")
     assert (told["weight"], told["uncapped"]) == ("0.4000", "0.4596")
-    prior = dataclasses.replace(mixture_with_intervals(), prior=(0.1, 0.1, 0.4, 0.4))
-    told = cells(weights_table(record_of(prior)), "code")
+    prior = dict(zip(NAMES, (0.1, 0.1, 0.4, 0.4), strict=True))
+    told = cells(weights_table(record_of(metrics={"gain_over_prior": {"prior": prior}})), "code")
     assert told["than the prior"] == "more"
 
 
 def test_many_domains_are_a_tree_and_the_whole_table_is_folded() -> None:
     names = [f"{a}/{b}" for a in "xyz" for b in range(20)]
     mixture = mixture_with_intervals(names)
-    mixture = dataclasses.replace(mixture, branches={"x": (0.5, 1.0)}, rest=(0.0, 0.25))
-    record = record_of(mixture)
+    sums = {"branches": {"x": (0.5, 1.0)}, "rest": (0.0, 0.25)}
+    record = record_of(mixture, metrics=metrics_of(names, sums=sums))
     table, whole = weights_table(record), weights_table(record, whole=True)
     assert [row[0] for row in table.rows[:2]] == ["x", "  x/0"]
     total = sum(mixture.weights[:20])
@@ -94,35 +99,8 @@ def test_losses_and_costs(record: RunRecord) -> None:
     rows = cost_table(record.metrics.search).rows
     assert rows[1] == ("train", "15,360", "1.00e+09", "4.0 s")
     assert rows[-1] == ("in all", "40,000", "3.00e+09", "6.0 s")
-    assert not cost_table(Spent(flops=0.0)).rows
-    told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 thread, peak memory 0.6 GB."
-    assert cost_sentence(record) == told
-    assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
-
-
-def test_each_interval_of_a_weight_is_explained() -> None:
-    plain_mixture = dataclasses.replace(mixture_with_intervals(), hdi=None)
-    assert intervals_words(record_of(plain_mixture)) is None, "there is none"
-    assert intervals_words(record_of()) is None, "the interval of another method"
-    alone = intervals_words(record_of(config={"run": {"evidence": "matching"}})) or ""
-    assert alone.startswith("The 94 % interval is where the best weight probably lies ")
-    assert WITHIN not in alone
-    uncovered = record_of(plain_mixture, metrics=metrics_of(outlook=outlook_of(decided="trials")))
-    assert WITHIN in weights_table(uncovered).header
-    assert (intervals_words(uncovered) or "").startswith(f'"{WITHIN}" is how far this weight may')
-    for decided, word in (("law", "law of losses"), ("trials", "trial runs"), ("match", "gradien")):
-        outlook = outlook_of(decided=decided)
-        record = record_of(metrics=metrics_of(outlook=outlook))
-        assert {"94 % interval", WITHIN} < set(weights_table(record).header)
-        words = intervals_words(record)
-        assert words is not None
-        assert word in words
-        assert words.startswith("The 94 % interval is where the best weight probably lies ")
-        assert f'"{WITHIN}" is how far this weight may move' in words
-    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
-    assert "best weight without caps" in (
-        intervals_words(record_of(capped, metrics=metrics_of(outlook=outlook_of()))) or ""
-    )
+    assert not cost_table(None).rows
+    assert not cost_table(Cost().spent()).rows
 
 
 def test_several_targets_are_told_apart() -> None:
@@ -147,6 +125,15 @@ def test_rounds() -> None:
     }  # fmt: skip
 
 
+def test_seeds_have_the_mean_and_the_ends_of_each_weight(tmp_path: Path) -> None:
+    runs = [read_run(path) for path in write_seeds(tmp_path / "seeds")]
+    found = cells(seeds_table(runs), "code")
+    assert found == {"mean weight": "0.4096", "least": "0.3596", "largest": "0.4596"}
+    assert not seeds_table(runs[:1]).rows
+    assert not seeds_table([runs[0], runs[0]]).rows, "one seed twice"
+    assert not seeds_table([runs[0], read_run(write_fit(tmp_path / "fit"))]).rows
+
+
 def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
     fit = read_run(write_fit(tmp_path / "fit"))
     table = comparison_table([record, fit])
@@ -167,11 +154,41 @@ def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
     assert "How much is decided?" not in [row[0] for row in beside.rows if row[1] != ABSENT]
 
 
-def test_what_does_not_compare_is_told(record: RunRecord) -> None:
-    assert cautions([record, record]) == []
-    mixture = dataclasses.replace(
-        mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
-    )
-    config = {"question": {"validation": ["web"]}}
-    other = dataclasses.replace(record, path=Path("b"), mixture=mixture, config=config)
-    assert len(cautions([record, other])) == 4
+def test_targets_come_first_then_the_domains_that_change_most() -> None:
+    content = outlook_of()
+    content["differences"]["uniform"] = {
+        **content["differences"]["uniform"],
+        "domain prose": {"loss": 0.7, "low": 0.4, "high": 1.0, "better": 0.01},
+    }
+    table = outlook_table(TypeAdapter(Outlook).validate_python(content))
+    names = [row[0] for row in table.rows]
+    assert names[:4] == ["law", "web", "all targets", "domain prose"]
+    assert set(names[4:]) == {"domain code", "domain law", "domain web"}
+    header = ["nats per token on", "this mixture", "than uniform", "than natural"]
+    assert table.header == header
+    assert tuple(table.rows[0][1:]) == (
+        "2.000 (1.750 to 2.250)", "-0.200 (-0.500 to +0.100)", "-0.100 (-0.400 to +0.200)",
+    )  # fmt: skip
+    assert table.rows[3][2] == "+0.700 (+0.400 to +1.000)"
+    assert outlook_table(planted(), JUDGED).header[1] == JUDGED
+
+
+def test_bounds_have_their_price() -> None:
+    costs = {"loss": 0.0123, "low": -0.001, "high": 0.0254}
+    law = {"domain": "law", "side": "at least", "weight": 0.05, "of_more": 0.0031}
+    rows = bounds_table(planted(bounds=[law | {"costs": costs}, {"domain": "", "costs": costs}]))
+    assert rows.rows == [
+        ("law at least 0.05", "+0.012 (-0.001 to +0.025)", "costs 0.0031"),
+        ("all bounds", "+0.012 (-0.001 to +0.025)", "\N{EN DASH}"),
+    ]
+    columns = price_columns(planted(worth_of_text={"law": 0.0123}), [*NAMES, None])
+    assert columns == {
+        "within 0.01 nats": ["0.100 to 0.300"] * 4 + [""],
+        "10 % more text brings": ["", "0.0123", "", "", ""],
+    }
+
+
+def test_without_a_forecast_there_are_no_tables_of_losses() -> None:
+    assert not outlook_table(Outlook()).rows
+    assert not bounds_table(Outlook()).rows
+    assert price_columns(Outlook(), NAMES) == {}

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray
+from pydantic import TypeAdapter
 from report_runs import (
     NAMES,
     matching_of,
     mixture_with_intervals,
     outlook_of,
+    planted,
     record_of,
     write_fit,
     write_matching,
 )
 
+from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord, read_run
-from bydore_pyro.report.verdicts import LIMITS, Limits, verdicts_of
+from bydore_pyro.report.verdicts import (
+    LIMITS,
+    Limits,
+    asks_for_longer,
+    outlook_verdicts,
+    verdicts_of,
+)
 from bydore_pyro.report.words import Verdict
 from bydore_pyro.setup.record import TargetRecord
 
@@ -107,7 +117,7 @@ def test_what_is_decided() -> None:
         (-0.2, None, "good", "Yes"),
         (0.8, None, "careful", "Roughly"),
         ("infinite", None, "bad", "Not as a posterior"),
-        ("infinite", {"exact": True, "settled": True, "rhat": 1.01}, "good", "Yes"),
+        ("infinite", {"settled": True, "rhat": 1.01}, "good", "Yes"),
         (0.57, {"settled": True}, "good", "Yes"),
     ],
 )
@@ -179,7 +189,7 @@ def test_rounds_that_agree_or_do_not(
 def test_the_check_on_fresh_text() -> None:
     slopes = {"code": -0.01, "law": 0.01, "prose": 0.0, "web": 0.0}
     new = {"code": 12, "law": 32, "prose": 8, "web": 12, "notes": 0}
-    check = {"slopes": slopes, "failing": ["code", "law", "nowhere"], "sequences": new}
+    check = {"slopes": slopes, "failing": ["code", "law"], "sequences": new}
     found = verdict(matched(check=check), CHECKED)
     assert (found.level, found.answer) == ("bad", "Not for 2 of 4 domains")
     assert found.figures.startswith("On 8 to 32 sequences of each domain that nothing had read, 2 ")
@@ -190,7 +200,85 @@ def test_the_check_on_fresh_text() -> None:
 def test_without_new_sequences_there_is_no_verdict_on_fresh_text() -> None:
     none = verdict(matched(check={"slopes": {}, "sequences": {"code": 0, "law": 0}}), CHECKED)
     assert (none.level, none.answer) == ("unknown", "No new sequences: no verdict")
-    unknown = verdict(matched(check={"slopes": {"code": 0.0}, "sequences": {}}), CHECKED)
-    assert (unknown.level, unknown.answer) == ("unknown", "Not known"), "of an earlier version"
     record = matched(check={"slopes": {}, "sequences": {}})
     assert CHECKED not in [found.question for found in verdicts_of(record)], "turned off"
+
+
+@pytest.mark.parametrize(
+    ("better", "level", "answer", "shown"),
+    [(0.95, "good", "Yes", "95 %"), (0.6, "careful", "Open", "60 %"),
+     (0.3, "careful", "Open", "30 %"), (0.02, "bad", "No", "2.0 %"),
+     (0.897, "careful", "Open", "89.7 %"), (0.1004, "careful", "Open", "10.04 %")],
+)  # fmt: skip
+def test_a_verdict_is_about_a_difference_in_loss(
+    better: float, level: str, answer: str, shown: str
+) -> None:
+    first, second = outlook_verdicts(planted(better=(better, 0.99)), {})
+    assert (first.level, first.answer) == (level, answer)
+    assert first.question == "Is it better than uniform?"
+    assert "difference -0.200 nats per token on all targets. The loss is lower" in first.figures
+    assert f"with probability {shown} (decided from 90 % or up to 10 %)" in first.figures
+    assert "-0.500 to +0.100" in first.figures
+    assert second.answer == "Yes"
+    longer = replace(planted(), asked=9 * planted().tokens)
+    assert asks_for_longer(longer)
+    assert not asks_for_longer(planted())
+    assert (
+        outlook_verdicts(longer, {})[0].question == "Is it better than uniform after 15,360 tokens?"
+    )
+    (alone, _) = outlook_verdicts(planted(targets=("law",)), {})
+    assert "nats per token on law." in alone.figures
+
+
+@pytest.mark.parametrize(("decided", "then"), [("trials", "Trial runs"), ("match", "--trials 4")])
+def test_targets_that_spoil_a_question_are_named(decided: str, then: str) -> None:
+    uncovered = {"web": 0.99}
+    told, *others = outlook_verdicts(planted(decided=decided), uncovered)
+    assert "explains 99 % of web, so that its losses are guesses" in told.figures
+    assert "those of all targets; not those of law." in told.figures
+    assert then in told.figures
+    given, _ = outlook_verdicts(planted(decided="", better=(0.95, 0.95)), uncovered)
+    assert (given.level, given.answer) == ("careful", "Yes"), "a guess is in it"
+    assert [(one.question, one.level, one.answer) for one in others] == [
+        ("Is it better than uniform?", "careful", "Yes"),
+        ("Is it better than natural?", "careful", "Open"),
+    ], "what chose the weights takes nothing from the page"
+    assert all("The law hardly knows these losses." in one.figures for one in others)
+    alone, *_ = outlook_verdicts(planted(decided=decided, targets=("web",)), uncovered)
+    assert "a question without it" not in alone.figures
+
+
+def test_an_answer_that_is_the_baseline_is_called_so() -> None:
+    content = outlook_of()
+    for one in content["differences"]["natural"].values():
+        one |= {"loss": -1e-5, "better": 0.52}
+    verdicts = outlook_verdicts(TypeAdapter(Outlook).validate_python(content), {})
+    answers = {one.question: one.answer for one in verdicts}
+    assert answers["Is it better than natural?"] == "No, it is as natural"
+    assert answers["Is it better than uniform?"] != "No, it is as uniform"
+
+
+def test_no_target_worse_has_its_probability() -> None:
+    *_, told = outlook_verdicts(planted(none_worse=0.93, probability=0.9), {})
+    assert told.heading == "Is no target worse than under the baseline? With probability 93 %."
+    assert "in 93 % of the draws; 90 % was asked for" in told.figures
+    *_, short = outlook_verdicts(planted(none_worse=0.8975, probability=0.9), {})
+    assert short.heading.endswith("With probability 89.8 %."), "not 90 %, which it falls short of"
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "level"),
+    [(0.93, 0.9, "good"), (0.93, 0.95, "careful"), (0.9, 0.9, "good"), (0.5, 0.9, "careful"),
+     (0.49, 0.9, "bad"), (0.0, 0.9, "bad"), (0.0, None, "bad"), (0.4, 0.3, "good")],
+)  # fmt: skip
+def test_the_level_follows_from_the_probability(
+    held: float, asked: float | None, level: str
+) -> None:
+    *_, told = outlook_verdicts(planted(none_worse=held, probability=asked), {})
+    assert told.level == level
+    *_, guess = outlook_verdicts(planted(none_worse=held, probability=asked), {"web": 0.99})
+    assert guess.level == ("careful" if level == "good" else level)
+
+
+def test_without_a_forecast_there_is_no_verdict_on_losses() -> None:
+    assert outlook_verdicts(Outlook(), {}) == []

@@ -63,3 +63,4 @@ def test_a_share_stays_on_its_side_of_a_limit(
 def test_a_number_stays_on_its_side_of_a_limit(value: float, shown: str) -> None:
     assert judged(value, 3, 0.08, 0.15) == shown
     assert judged(math.nan, 3, 0.08) == judged(None, 3, 0.08) == ABSENT
+    assert judged(math.inf, 3, 0.08) == "infinite"

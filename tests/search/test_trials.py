@@ -21,7 +21,6 @@ from bydore_pyro.search.matching import search, search_in
 from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan, tried_before
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.question import question_of
-from bydore_pyro.setup.record import TrialRecord
 from bydore_pyro.setup.run import Found
 
 
@@ -58,16 +57,16 @@ def test_lengths_are_tried_once_from_the_whole_step_on(store: Path, tmp_path: Pa
     tried, readings = plan.tried(found, drawn, question, cost)
     assert tried.steps == options.search.trial_steps
     assert [one.of for one in readings] == [f"trial {n}" for n in (1, 2, 3)]
-    for one, mixture in zip(readings, tried.mixtures, strict=True):
+    for one, trial in zip(readings, tried.tried, strict=True):
         tokens = tried.steps * options.batch_tokens
-        assert one.tokens == pytest.approx({n: w * tokens for n, w in mixture.as_dict().items()})
+        assert one.tokens == pytest.approx({n: w * tokens for n, w in trial.weights.items()})
         assert tuple(one.losses) == domains.names, "every domain is read, though none is the target"
-    assert tried.lengths == FIRST, "no law, so no mixture of it"
-    for length, mixture in zip(tried.lengths, tried.mixtures, strict=True):
-        expected = candidate(found, drawn, length)
-        assert mixture.weights == pytest.approx(expected.tolist(), abs=1e-8)
+    assert tuple(one.length for one in tried.tried) == FIRST, "no law, so no mixture of it"
+    for one in tried.tried:
+        expected = candidate(found, drawn, one.length)
+        assert [*one.weights.values()] == pytest.approx(expected.tolist(), abs=1e-8)
     of_one = tried.steps * options.batch_tokens
-    different = len({mixture.weights for mixture in tried.mixtures})
+    different = len({tuple(one.weights.values()) for one in tried.tried})
     assert different <= cost.report()["parts"]["trial_train"]["tokens"] / of_one <= 3
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "t").rglob("*")}
     again = Cost()
@@ -87,8 +86,8 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
     tried, forecast = found.answer.tried, found.answer.forecast
     assert tried is not None
     assert forecast is not None
-    assert tried.lengths == (LAW, 1.0)
-    assert all(mixture.weights[1] >= 0.3 for mixture in tried.mixtures), "rounded within it"
+    assert [one.length for one in tried.tried] == [LAW, 1.0]
+    assert all(one.weights["c"] >= 0.3 for one in tried.tried), "rounded within it"
     table = read_readings(tmp_path / "run")
     assert [one.of for one in table] == [
         *("the search after 3 steps", "the search after 6 steps", "trial 1", "trial 2")
@@ -107,13 +106,12 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
     bounded = options_for(store, *WITHHELD, "--at_least", "c=0.3")
     asked = question_of(bounded, load_domains(bounded))
     again = tried_before(found.metrics.trials, load_domains(options_for(store, *WITHHELD)))
-    assert again == dataclasses.replace(tried, mixtures=again.mixtures if again else ())
-    assert [one.weights for one in again.mixtures] == [one.weights for one in tried.mixtures]
+    assert again == tried
     others = load_domains(options_for(store))
     assert tried_before(found.metrics.trials, others) is None, "of other domains"
-    assert tried_before(TrialRecord(), others) is None
+    assert tried_before(None, others) is None
     law = best_of(alone, asked).decision.weights
-    assert tried.mixtures[0].weights == pytest.approx(law.tolist(), abs=1e-6)
+    assert [*tried.tried[0].weights.values()] == pytest.approx(law.tolist(), abs=1e-6)
 
 
 def test_no_trial_is_run_where_the_law_decides(store: Path, tmp_path: Path) -> None:

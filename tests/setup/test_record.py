@@ -8,40 +8,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from report_runs import matching_of, metrics_of
+from trial_runs import trials_of
 
+from bydore_pyro.core.importance import GuideFit
+from bydore_pyro.core.posterior import Convergence
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import plain, read_as
 from bydore_pyro.measure.check import ResidualCheck
+from bydore_pyro.mixture.tree import Sums
+from bydore_pyro.proxy.measured_model import Part, Spent
 from bydore_pyro.setup.record import (
-    DrawsRecord,
-    GuideRecord,
     Learning,
     MatchingRecord,
     MethodDetails,
     Metrics,
     RoundRecord,
-    Spent,
-    Trial,
-    TrialRecord,
 )
 
 SHARES = {"a": 0.25, "b": 0.75}
 WHOLE = Metrics(
     method="regmix",
     seed=1.0,
-    search=Spent(tokens=2.0, flops=3.0, seconds=0.5, parts={"train": Spent(tokens=1.0)}),
+    search=Spent(
+        tokens=2.0,
+        flops=3.0,
+        seconds=0.5,
+        parts={"train": Part(tokens=1.0, flops=3.0, seconds=0.5)},
+    ),
     learning=Learning(validation_loss=3.0, warning="it has not"),
     matching=MatchingRecord(
         unexplained=0.1,
         rounds=(RoundRecord(step=5.0, weights=SHARES, alone=SHARES),),
-        draws=DrawsRecord(exact=True, settled=True, rhat=1.01),
+        draws=Convergence(settled=True, rhat=1.01),
         check=ResidualCheck(
             slopes=SHARES, errors=SHARES, failing=("b",), sequences={"a": 4.0, "b": 0.0}
         ),
     ),
-    trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
-    guide_fit=GuideRecord(khat=math.inf, draws=9.0),
+    trials=trials_of(2.0, 3.0),
+    guide_fit=GuideFit(khat=math.inf, effective_draws=3.5, draws=9),
+    sums=Sums(branches={"a": (0.1, 0.4)}, rest=(0.0, 0.2)),
     runs=3.0,
     versions={"python": "3.11"},
 )
@@ -58,7 +65,9 @@ def read(file: Path, content: Any) -> Metrics:
 
 
 def test_what_is_written_is_read(file: Path) -> None:
-    assert plain(WHOLE)["guide_fit"] == {"khat": "infinite", "draws": 9.0}
+    assert plain(WHOLE)["guide_fit"] == {
+        "khat": "infinite", "effective_draws": 3.5, "draws": 9,
+    }  # fmt: skip
     assert read(file, plain(WHOLE)) == WHOLE
     assert plain(Metrics()) == {}
     assert plain(MethodDetails(runs=3.0)) == {"runs": 3.0}
@@ -66,18 +75,20 @@ def test_what_is_written_is_read(file: Path) -> None:
 
 def test_files_of_searches_are_read(file: Path) -> None:
     found = read(file, metrics_of(matching=matching_of(), more=3, seed=None))
-    assert found.search.parts["train"] == Spent(tokens=15_360.0, flops=1e9, seconds=4.0)
+    assert found.search == TypeAdapter(Spent).validate_python(metrics_of()["search"])
     assert found.matching.rounds[2].validation_loss == 3.0
     assert (found.seed, found.commit) == (None, None)
 
 
+NONE_SPENT = {"tokens": 0, "flops": 0.0, "seconds": 0.0, "parts": {}}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"search": 3}, "Expected an object as 'search' in .*metrics.json, found 3"),
-    ({"search": {"parts": {"a": {"tokens": "x"}}}}, "number as 'search.parts.a.tokens'.*'x'"),
+    ({"search": {**NONE_SPENT, "tokens": "x"}}, "number as 'search.tokens'.*'x'"),
+    ({"search": {"tokens": 3}}, "Field required as 'search.flops'"),
     ({"seed": True}, "a valid number as 'seed' in .*, found True"),
     ({"run_epochs": {"a": None}}, "number as 'run_epochs.a'"),
     ({"matching": {"rounds": [{"step": "x"}]}}, "number as 'matching.rounds.0.step'"),
-    ({"matching": {"draws": {"exact": 1}}}, "boolean as 'matching.draws.exact'"),
+    ({"matching": {"draws": {"settled": 1}}}, "boolean as 'matching.draws.settled'"),
 ]
 
 
@@ -91,7 +102,9 @@ def test_what_is_no_record_is_refused(file: Path) -> None:
     with pytest.raises(DataError, match=r"Expected an object in .*metrics.json"):
         read(file, [3])
     file.write_text('{"seed": ')
-    with pytest.raises(DataError, match=r"^Invalid JSON: EOF .* in .*metrics.json$"):
+    with pytest.raises(
+        DataError, match=r"^Expected a valid record, found: Invalid JSON: EOF .* in .*metrics.json$"
+    ):
         read_as(Metrics, file)
     with pytest.raises(FileNotFoundError):
         read_as(Metrics, file.with_name("none"))

@@ -115,10 +115,10 @@ def test_the_gaussian_process_tells_loss_intervals_and_gain() -> None:
     weights, losses = planted(60, noise=0.05)
     model, region = fit_regression("gaussian_process", weights, losses), region_of(weights)
     mixture, told, _ = proposed(model, NAMES, region, draws=1000)
-    assert mixture.predicted_loss is not None
     written = np.array([mixture.weights])
-    assert mixture.predicted_loss["weights"][0] == pytest.approx(model.predict(written)[0])
-    assert {"weights", "prior", "uniform"} == set(mixture.predicted_loss)
+    assert told.predicted_loss["weights"].mean == pytest.approx(model.predict(written)[0])
+    assert {"weights", "prior", "uniform"} == set(told.predicted_loss)
+    assert told.prior == NAMES.as_dict()
     assert told.sure is True
     assert mixture.hdi is not None
     for weight, (low, high) in zip(mixture.weights, mixture.hdi, strict=True):

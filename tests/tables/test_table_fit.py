@@ -137,14 +137,12 @@ def test_a_maximised_metric_is_predicted_in_its_own_direction(tmp_path: Path) ->
     (low, low_details), (high, high_details) = found
     assert high.weights == low.weights
     assert (low_details.direction, high_details.direction) == ("minimised", "maximised")
-    assert low.predicted_loss is not None
-    assert high.predicted_loss is not None
-    for key, (mean, deviation) in high.predicted_loss.items():
-        assert 30 < mean < 40
-        assert (mean, deviation) == (-low.predicted_loss[key][0], low.predicted_loss[key][1])
-    assert high.predicted_loss["weights"][0] > high.predicted_loss["prior"][0]
-    gain = high_details.gain_over_prior
-    assert gain == low_details.gain_over_prior
+    gain, other_gain = high_details.gain_over_prior, low_details.gain_over_prior
+    for key, one in gain.predicted_loss.items():
+        assert 30 < one.mean < 40
+        assert other_gain.predicted_loss[key] == dataclasses.replace(one, mean=-one.mean)
+    assert gain.predicted_loss["weights"].mean > gain.predicted_loss["prior"].mean
+    assert gain == dataclasses.replace(other_gain, predicted_loss=gain.predicted_loss)
     assert gain.mean is not None
     assert gain.mean > 0
     best, *others = high_details.predictions
@@ -165,12 +163,11 @@ def test_a_mean_of_both_directions_is_minimised() -> None:
     shares = {"t": 0.75, "acc": 0.25}
     table = dataclasses.replace(table, targets=("t", "acc"), losses=both)
     turned, _ = directed(table, shares, ["acc"], ["t"])
-    mixture, details = fit_table_of_runs(turned, shares, PRIOR, config, each=True)
+    _, details = fit_table_of_runs(turned, shares, PRIOR, config, each=True)
     assert details.direction == "both"
-    each, predicted = details.each_metric, mixture.predicted_loss
-    assert predicted is not None
+    each, predicted = details.each_metric, details.gain_over_prior.predicted_loss
     mean = 0.75 * (each["t"].weights or 0) - 0.25 * (each["acc"].weights or 0)
-    assert predicted["weights"][0] == pytest.approx(mean)
+    assert predicted["weights"].mean == pytest.approx(mean)
     assert (each["acc"].weights or 0) > (each["acc"].prior or 0)
 
 
@@ -181,9 +178,8 @@ def test_olmix_predicts_maximised_metrics_that_are_negative_alone() -> None:
         fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")
     logs = dataclasses.replace(table_of(24), losses=-table_of(24).losses)
     turned, _ = directed(logs, {"t": 1.0}, ["t"])
-    found = fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")[0]
-    assert found.predicted_loss is not None
-    assert found.predicted_loss["weights"][0] < 0
+    found = fit_table_of_runs(turned, {"t": 1.0}, PRIOR, config, method="olmix")[1]
+    assert found.gain_over_prior.predicted_loss["weights"].mean < 0
 
 
 def test_metrics_without_differences_are_left_out_or_refused() -> None:

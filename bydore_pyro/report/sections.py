@@ -1,0 +1,197 @@
+"""What stands in the report on a run, in which order, and the sentences between its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bydore_pyro.answer import ANSWER, Outlook, plot_weights
+from bydore_pyro.errors import listed
+from bydore_pyro.report.commands import commands
+from bydore_pyro.report.figures import (
+    curves_figure,
+    frontier_figure,
+    rounds_figure,
+    trajectory_figure,
+)
+from bydore_pyro.report.regressions import regression_tables
+from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.tables import (
+    JUDGED,
+    WITHIN,
+    bounds_table,
+    cost_table,
+    loss_table,
+    outlook_table,
+    round_table,
+    targets_table,
+    weights_table,
+)
+from bydore_pyro.report.verdicts import asks_for_longer, outlook_verdicts, verdicts_of
+from bydore_pyro.report.words import Verdict, count, duration, percent
+from bydore_pyro.terminal import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    Block = str | Table | Figure | Verdict | tuple[str, str]
+
+WEIGHTS = (
+    "Weights are shares of the training tokens; rows of a path and of the rest are sums, in which "
+    "domains that have rows of their own count again. Epochs: how often the run reads the domain's "
+    "text. In pictures the mouse over a point, bar, line or name shows its numbers."
+)
+ROUNDS = (
+    "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
+    "are far apart, the proxy asks for other text as it learns."
+)
+ANEW = "Measured anew, because the search did not know their text:"
+FRONTIER = (
+    "Grey: the best mixtures for some importance of each target; none is better on one of them "
+    "without being worse on another."
+)
+CURVES = (
+    "Lines: the law of losses, with its 94 % interval; dots: the runs that it rests on. A token of "
+    "another domain counts as far as it teaches this one."
+)
+FRESH = (
+    "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
+    "search. How far another start would move these losses was not measured."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it, in order.
+
+    Attributes:
+        title: The heading.
+        blocks: Words, tables, figures, verdicts, and pairs of a command's meaning and line; None
+            and tables without rows are not shown.
+        expert: Whether a terminal leaves it out.
+    """
+
+    title: str
+    blocks: Sequence[Block | None]
+    expert: bool = False
+
+
+def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
+    """Returns the sections of the report on a run.
+
+    Args:
+        record: The run.
+        drawn: Whether figures are wanted.
+    """
+    metrics, mixture = record.metrics, record.mixture
+    outlook, asked, fresh = metrics.outlook, record.forecast, loss_table(record)
+    anew, by_rounds = metrics.measured_anew, bool(metrics.matching.rounds)
+    sections = [
+        Section(
+            "What it will do",
+            [
+                outlook_table(outlook),
+                losses_words(outlook),
+                bounds_table(outlook),
+                *outlook_verdicts(outlook, record.uncovered),
+                *(_with_words(frontier_figure(outlook), FRONTIER) if drawn else ()),
+                *(_with_words(curves_figure(outlook), CURVES) if drawn else ()),
+            ],
+        ),
+        Section(
+            "What the given mixture will do",
+            [outlook_table(asked, JUDGED), *outlook_verdicts(asked, record.uncovered)],
+        ),
+        Section(
+            "The mixture",
+            [
+                f"{ANEW} {listed(anew)}." if anew else None,
+                *mixture.notes,
+                *(_with_words(plot_weights(mixture, metrics.sums), WEIGHTS) if drawn else ()),
+                weights_table(record),
+                weights_table(record, whole=True),
+                intervals_words(record),
+                targets_table(record),
+                *regression_tables(record),
+            ],
+        ),
+        Section("What fresh models reach", [fresh, FRESH if fresh.rows else None]),
+        Section("Is it to be believed?", verdicts_of(record)),
+        Section("", [cost_sentence(record)]),
+        Section(
+            "How it was learned",
+            [
+                rounds_figure(record) if drawn else None,
+                trajectory_figure(record) if drawn else None,
+                ROUNDS if by_rounds else None,
+                round_table(record),
+            ],
+            expert=True,
+        ),
+        Section("What finding the weights cost", [cost_table(metrics.search)], expert=True),
+        Section("How to use it", commands(record), expert=True),
+    ]
+    shown = [replace(one, blocks=[b for b in one.blocks if _is_shown(b)]) for one in sections]
+    return [one for one in shown if one.blocks]
+
+
+def _with_words(figure: Figure | None, below: str) -> tuple[Figure | str, ...]:
+    return () if figure is None else (figure, below)
+
+
+def _is_shown(block: Block | None) -> bool:
+    return bool(block.rows) if isinstance(block, Table) else block is not None
+
+
+def cost_sentence(record: RunRecord) -> str:
+    """Returns the cost of a run as a sentence; unknown parts are left out."""
+    metrics, spent = record.metrics, record.metrics.search
+    known = (
+        duration(spent.seconds) if spent and spent.seconds else "",
+        f"{spent.flops:.2e} FLOPs" if spent and spent.flops else "",
+        f"on {metrics.device}" if metrics.device else "",
+        f"{metrics.threads:.0f} thread{'s' * (metrics.threads > 1)}" if metrics.threads else "",
+        f"peak memory {metrics.peak_memory_megabytes / 1024:.1f} GB"
+        if metrics.peak_memory_megabytes
+        else "",
+    )
+    return f"Found by {record.found_by}: {', '.join(filter(None, known)) or 'at no cost'}."
+
+
+def intervals_words(record: RunRecord) -> str | None:
+    """Returns in words what each interval of a weight is of; None where it has none, or other ones
+    than a search by matching finds."""
+    mixture, found = record.mixture, []
+    best = {
+        "law": "under the law of losses, which is not known exactly",
+        "trials": "by the trial runs, which do not decide it exactly",
+    }.get(record.metrics.outlook.decided, "by the target's gradients, which are known in part")
+    free = "" if mixture.free_weights is None else " without caps"
+    if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
+        found.append(
+            f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} "
+            f"probably lies {best}."
+        )
+    if record.metrics.outlook.freedom:
+        found.append(
+            f'"{WITHIN}" is how far this weight may move from the answer, the others in '
+            "proportion, until the expected loss is 0.01 nats per token higher."
+        )
+    return " ".join(found) or None
+
+
+def losses_words(outlook: Outlook) -> str | None:
+    """Returns for which runs an outlook holds; None where there is none."""
+    if ANSWER not in outlook.expected:
+        return None
+    words = (
+        f"These losses are expected of runs of the proxy over {count(outlook.tokens)} tokens at a "
+        "constant learning rate, as long as those that were measured"
+    )
+    if asks_for_longer(outlook):
+        words += (
+            f". The answer is for {count(outlook.asked)} tokens: the longer, the less of the "
+            "domains' laws it rests on, from four times on only on what the targets are made of"
+        )
+    return f"{words}."

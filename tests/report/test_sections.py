@@ -1,0 +1,77 @@
+"""What stands in a report, in which order, and the sentences between its tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from report_runs import (
+    NAMES,
+    metrics_of,
+    mixture_with_intervals,
+    outlook_of,
+    planted,
+    record_of,
+    write_json,
+    write_matching,
+)
+
+from bydore_pyro.answer.outlook import Outlook
+from bydore_pyro.report.run import read_run
+from bydore_pyro.report.sections import (
+    Section,
+    cost_sentence,
+    intervals_words,
+    losses_words,
+    run_sections,
+)
+from bydore_pyro.report.tables import WITHIN, weights_table
+
+
+def test_an_answer_begins_with_its_losses_and_those_of_a_given_mixture(tmp_path: Path) -> None:
+    folder = write_matching(tmp_path / "answer")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    write_json(folder / "metrics.json", metrics | {"outlook": outlook_of()})
+    write_json(folder / "forecast.json", outlook_of(better=(0.05, 0.05)))
+    found = run_sections(read_run(folder), drawn=False)
+    assert isinstance(found[0], Section)
+    titles = [one.title for one in found]
+    assert titles[:3] == ["What it will do", "What the given mixture will do", "The mixture"]
+
+
+def test_what_a_run_cost_is_a_sentence() -> None:
+    told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 thread, peak memory 0.6 GB."
+    assert cost_sentence(record_of()) == told
+    assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
+
+
+def test_losses_hold_for_runs_of_a_length() -> None:
+    assert losses_words(Outlook()) is None
+    assert "over 15,360 tokens" in (losses_words(planted()) or "")
+    assert "is for 138,240 tokens" in (losses_words(planted(asked=9 * 15_360)) or "")
+
+
+def test_each_interval_of_a_weight_is_explained() -> None:
+    plain_mixture = dataclasses.replace(mixture_with_intervals(), hdi=None)
+    assert intervals_words(record_of(plain_mixture)) is None, "there is none"
+    assert intervals_words(record_of()) is None, "the interval of another method"
+    alone = intervals_words(record_of(config={"run": {"evidence": "matching"}})) or ""
+    assert alone.startswith("The 94 % interval is where the best weight probably lies ")
+    assert WITHIN not in alone
+    uncovered = record_of(plain_mixture, metrics=metrics_of(outlook=outlook_of(decided="trials")))
+    assert WITHIN in weights_table(uncovered).header
+    assert (intervals_words(uncovered) or "").startswith(f'"{WITHIN}" is how far this weight may')
+    for decided, word in (("law", "law of losses"), ("trials", "trial runs"), ("match", "gradien")):
+        outlook = outlook_of(decided=decided)
+        record = record_of(metrics=metrics_of(outlook=outlook))
+        assert {"94 % interval", WITHIN} < set(weights_table(record).header)
+        words = intervals_words(record)
+        assert words is not None
+        assert word in words
+        assert words.startswith("The 94 % interval is where the best weight probably lies ")
+        assert f'"{WITHIN}" is how far this weight may move' in words
+    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
+    assert "best weight without caps" in (
+        intervals_words(record_of(capped, metrics=metrics_of(outlook=outlook_of()))) or ""
+    )

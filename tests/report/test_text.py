@@ -1,0 +1,56 @@
+"""A report as text: on one run, or several runs beside each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from report_runs import (
+    mixture_with_intervals,
+    write_fit,
+    write_json,
+    write_search,
+    write_seeds,
+)
+
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.report.run import read_run
+from bydore_pyro.report.text import cautions, report_text
+
+
+def test_one_run_has_its_weights_its_files_and_the_next_commands(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "run")
+    text = report_text(folder)
+    assert text.index("code") < text.index("good ") < text.index("mixture.json")
+    assert f"bydore export {folder}" in text.split("Next:")[1]
+
+
+def test_several_runs_are_one_table(tmp_path: Path) -> None:
+    runs = [write_search(tmp_path / "a", verified=True), write_fit(tmp_path / "b")]
+    lines = report_text(*runs).splitlines()
+    assert len([line for line in lines if line.split()[:1] == ["method"]]) == 1
+    assert not any("Next:" in line or line.startswith("good ") for line in lines)
+
+
+def test_searches_with_several_seeds_have_a_table_of_their_weights(tmp_path: Path) -> None:
+    assert "The weights over 3 seeds" in report_text(*write_seeds(tmp_path / "seeds", 3))
+
+
+def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "run")
+    write_json(folder / "metrics.json", {"stopped": "disk <full>", "steps": 7})
+    for folders in ((folder,), (folder, write_search(tmp_path / "other"))):
+        with pytest.raises(RunFolderError, match=r"stopped after 7 steps \(disk <full>\)"):
+            report_text(*folders)
+
+
+def test_what_does_not_compare_is_said(tmp_path: Path) -> None:
+    record = read_run(write_search(tmp_path / "run"))
+    assert cautions([record, record]) == []
+    mixture = dataclasses.replace(
+        mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
+    )
+    config = {"run": {"validation": ["web"]}}
+    other = dataclasses.replace(record, path=Path("b"), mixture=mixture, config=config)
+    assert len(cautions([record, other])) == 4
