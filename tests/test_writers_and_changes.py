@@ -16,7 +16,7 @@ from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
-from bydore_pyro.files.folders import FolderLock
+from bydore_pyro.files.locks import FolderLock
 from bydore_pyro.setup.options import SMOKE
 
 Refused = Callable[..., str]

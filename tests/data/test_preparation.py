@@ -41,7 +41,7 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SIDES, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.errors import DataError, RunFolderError
-from bydore_pyro.files.folders import FolderLock
+from bydore_pyro.files.locks import FolderLock
 
 
 @pytest.fixture
