@@ -50,8 +50,8 @@ class Kept:
             return None
         try:
             key, tree = read_tree(self.folder)
-            if self.replace:
-                _require_same(self.folder, key, self.key)
+            if self.replace and key != json.loads(json.dumps(self.key)):
+                raise ValueError("it has another key")
         except ValueError as error:
             named = f"; it is set aside as {set_aside(self.folder).name}" if self.writes else ""
             tell(f"{self.folder} cannot be used{named}: {error}")
@@ -122,26 +122,21 @@ def check_belongs(path: Path, saved: Mapping[str, Any], own: Mapping[str, Any]) 
     Raises:
         RunFolderError: When they differ; it names the first field that does.
     """
-    _require_same(path, *({**one, "versions": None} for one in (saved, own)))
-    of_saved, of_own = _flat(saved.get("versions", {})), _flat(own.get("versions", {}))
-    for package in sorted({*of_saved, *of_own}):
-        before, now = of_saved.get(package, "nothing"), of_own.get(package, "nothing")
-        if before != now:
-            tell(
-                f"warning: {path} was saved with {package} {before}, this is {now}: the result may "
-                "differ in its last bits"
-            )
-
-
-def _require_same(path: Path, saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     of_saved, of_own = _flat(saved), _flat(own)
     for name in sorted({*of_saved, *of_own}):
         before, now = of_saved.get(name, "nothing"), of_own.get(name, "nothing")
-        if before != now:
+        if before == now:
+            continue
+        package = name.removeprefix("versions.")
+        if package == name:
             raise RunFolderError(
                 f"Expected {name} {before!s:.60}, with which {path} was saved, found {now!s:.60}: "
                 "a run continues only with what it was started with"
             )
+        tell(
+            f"warning: {path} was saved with {package} {before}, this is {now}: the result may "
+            "differ in its last bits"
+        )
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

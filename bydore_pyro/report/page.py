@@ -160,7 +160,8 @@ def report_text(folder: Path) -> str:
     record = _finished(folder)
     sections = run_sections(record, drawn=False)
     parts = _texts(sections)
-    files = sorted(p.name for p in record.path.iterdir() if p.is_file() or record.seeds)
+    shown = (path for path in record.path.iterdir() if not path.name.startswith("."))
+    files = sorted(path.name for path in shown if path.is_file() or record.seeds)
     lines = [f"In {record.path}: {', '.join(files)}"]
     if following := commands(record):
         lines += ["Next:", *(f"  {line}" for _, line in following)]
