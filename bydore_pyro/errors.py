@@ -1,11 +1,8 @@
-"""Errors that a user can cause and mend: our own, and those of libraries as an `OSError`."""
+"""Errors that a user can cause and correct, each in one line."""
 
 from __future__ import annotations
 
-import errno
 import importlib
-import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -107,65 +104,9 @@ def expecting(
     try:
         yield
     except turned as error:
-        if not errors and (isinstance(error, DataError | MemoryError) or MEMORY.search(str(error))):
+        if not errors and isinstance(error, DataError | MemoryError):
             raise
         found = one_line(error, 300)
         if not found or not (isinstance(error, ValueError) or getattr(error, "errno", None)):
             found = f"{type(error).__name__}: {found}"  # a KeyError says the key alone
         raise as_error(f"{expected} {found}") from error
-
-
-# Rust's libraries (safetensors, tokenizers) and HDF5 put the system's number into their text.
-SYSTEM = re.compile(r"\(os error (\d+)\)|\berrno = (\d+)")
-MEMORY = re.compile(
-    r"can't allocate memory|not enough memory|out of memory|bad_alloc|Cannot allocate memory|"
-    r"failed to map segment",  # of a library that is loaded late
-    re.I,
-)
-# What a RuntimeError of torch means: of `torch.save`, and of a worker of its loader.
-TORCH = {
-    r"PytorchStreamWriter|inline_container": "Expected room for a file of tensors, found that it "
-    "broke off",
-    r"DataLoader worker .*(exited unexpectedly|killed by signal)": "A process that reads died, "
-    "most often from lack of memory",
-}
-
-
-@contextmanager
-def familiar_errors() -> Iterator[None]:
-    """Turns errors for want of disk or memory in the block into an `OSError` that says so.
-
-    Raises:
-        OSError: Instead of a library's own error.
-    """
-    try:
-        yield
-    except Exception as error:
-        found = _familiar(error)
-        if found is None or found is error:
-            raise
-        raise found from error
-
-
-def _familiar(error: Exception) -> OSError | None:
-    """What an error means, None where it is neither of disk nor of memory."""
-    if isinstance(error, OSError):
-        return error
-    text, short = one_line(error, None), one_line(error)
-    if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError | ImportError) and MEMORY.search(text)
-    ):
-        return OSError(f"Expected enough memory, found too little: {short or 'none is left'}")
-    if isinstance(error, ValueError):  # of ours: it says what it has to say
-        return None
-    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):  # of `Path.resolve`
-        return OSError(errno.ELOOP, text)
-    if system := SYSTEM.search(text):
-        number = int(system[1] or system[2])
-        return OSError(number, f"{os.strerror(number)} ({short})")
-    for pattern, meaning in TORCH.items():
-        if isinstance(error, RuntimeError) and re.search(pattern, text):
-            return OSError(f"{meaning}: {short}")
-    if type(error).__name__ == "SafetensorError":
-        return OSError(f"Expected a whole file of tensors, found: {short}")
-    return None

@@ -1,10 +1,10 @@
 """Many independent pieces of work: in turn in this process, or as tasks of a Ray cluster.
 
-One function, two executors. Ray schedules, moves what a piece is given and what it returns, and
-runs a piece again whose machine or process was lost; an error that the piece raises is final. What
-a piece finds, it finds in every place to the last bit: it computes with as many threads as this
-process does, and asks for as many CPUs, or for a GPU. Memory-mapped arrays are opened again where
-the piece runs, so that the machines need a file system that they share.
+Ray schedules, moves arguments and results, and runs a piece again whose machine or process was
+lost; an error that the piece raises is final. The results are the same in every place to the last
+bit: a task computes with as many threads as this process does, and asks for as many CPUs, or for a
+GPU. Memory-mapped arrays are opened again where the piece runs, so that the machines need a file
+system that they share.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import pickle
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
-from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -34,11 +32,9 @@ CLUSTER = (
 )
 SECONDS_TO_ANSWER = 10.0
 SECONDS_TO_ASK = 0.5  # between two looks at requests to stop
-SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # a frame of HTTP/2: its fourth byte is its kind
 LOST = 5  # times that a piece is run again: one that always ends its process must end some day
 P = TypeVar("P")
 R = TypeVar("R")
-G = ParamSpec("G")
 _in_task = False  # whether this process is a worker of Ray's: pieces of a piece run in turn
 
 
@@ -62,41 +58,27 @@ def join_cluster(address: str | None) -> None:
     os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
     ray = require("ray", "cluster")
-    # The last lines of a daemon that died would fill standard output; what is raised says it all.
-    ray._private.worker.print_to_stdstream = _silent
-    if not ray.is_initialized():
-        heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        given: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        try:
-            with expecting(f"Expected a Ray cluster at --cluster {address}, found none:"):
-                _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
-        finally:
-            for number, handler in heard.items():
-                with suppress(ValueError):  # not in the main thread
-                    signal.signal(number, handler)
-        found = ray.cluster_resources()
-        tell(f"cluster {address}: {found.get('CPU', 0):g} CPUs, {found.get('GPU', 0):g} GPUs")
-
-
-def _require_there(address: str) -> None:
-    """Checks that a server of gRPC answers at ``host:port``: Ray itself tries for minutes, or for
-    ever where somebody listens and says nothing.
-
-    Such a server begins with a frame of settings (RFC 9113, sections 3.4 and 4.1).
-    """
-    host, _, port = address.rpartition("/")[2].rpartition(":")
-    if not port.isdigit():
+    if ray.is_initialized():
         return
-    with socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER) as there:
-        there.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
-        try:
-            kind = there.recv(len(SETTINGS))[3:4]
-        except TimeoutError:
-            raise OSError(f"a listener that says nothing for {SECONDS_TO_ANSWER:g} s") from None
-        if kind != SETTINGS[3:4]:
-            raise OSError("a listener that is no head of Ray")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+    try:
+        with expecting(f"Expected a Ray cluster at --cluster {address}, found none:"):
+            _require_listener(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
+    finally:
+        for number, handler in handlers.items():  # Ray has taken SIGTERM
+            with suppress(ValueError):  # not in the main thread
+                signal.signal(number, handler)
+    found = ray.cluster_resources()
+    tell(f"cluster {address}: {found.get('CPU', 0):g} CPUs, {found.get('GPU', 0):g} GPUs")
+
+
+def _require_listener(address: str) -> None:
+    """Checks that somebody listens at ``host:port``: Ray itself tries for minutes."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
 
 
 def cluster_cpus() -> int:
@@ -145,84 +127,76 @@ def run_pieces(
                 yield number, function(piece, bar.update)
             return
         join_cluster(cluster)
-        with Tasks(gpus=gpus) as tasks:
-            begun = {tasks.submit(function, piece, _nothing): n for n, piece in enumerate(pieces)}
-            while begun:
-                ended, _ = wait(begun, SECONDS_TO_ASK, FIRST_COMPLETED)
+        import ray
+        import torch
+
+        start = on_cluster(function, threads=1 if gpus else torch.get_num_threads(), gpus=gpus)
+        tasks = [start(piece, _unwatched) for piece in pieces]
+        running = {task.reference: number for number, task in enumerate(tasks)}
+        try:
+            while running:
+                ended, _ = ray.wait([*running], timeout=SECONDS_TO_ASK)
                 stop_if_asked()
-                for future in ended:
-                    number = begun.pop(future)
-                    yield number, future.result()
+                for reference in ended:
+                    number = running.pop(reference)
+                    yield number, tasks[number].result()
                     bar.update(weights[number])
+        finally:
+            for reference in running:
+                with suppress(Exception):  # it may have ended, and so may the cluster
+                    ray.cancel(reference, force=True)
 
 
-def _silent(*_: object, **__: object) -> None:
-    """Shows nothing of what a daemon of Ray has said; its logs keep it."""
-
-
-def _nothing(done: int) -> None:
+def _unwatched(done: int) -> None:
     """Reports the progress of a piece that nobody watches."""
 
 
-class Tasks(Executor):
-    """Runs functions as tasks of the joined cluster, as other executors do in processes.
+class Task(Generic[R]):
+    """A call that runs on the cluster; `reference` is Ray's own."""
 
-    A function should be the same object for all tasks: it is sent once.
+    def __init__(self, reference: Any) -> None:
+        self.reference = reference
 
-    Args:
-        cpus: That a task needs, of a function without torch. When None it computes with as many
-            threads as this process, or with a GPU on one, and needs as many CPUs.
-        gpus: That a task needs.
-    """
+    def result(self) -> R:
+        """Waits for the result.
 
-    def __init__(self, *, cpus: int | None = None, gpus: int = 0) -> None:
+        Raises:
+            Exception: What the call raised.
+            OSError: When its process or machine was lost again and again, or the cluster is gone.
+        """
         import ray
 
-        threads = None
-        if cpus is None:
-            import torch
-
-            threads = cpus = 1 if gpus else torch.get_num_threads()
-        self._ray: Any = ray
-        needs: Any = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": LOST}
-        self._task = ray.remote(_work).options(**needs)
-        self._place = threads, os.getcwd(), versions()
-        self._function: Any = None
-        self._sent: Any = None
-        self._open: dict[Future[Any], Any] = {}
-
-    def submit(self, function: Callable[G, R], /, *given: G.args, **named: G.kwargs) -> Future[R]:
-        """Starts a task; returns the future of its result or its error."""
-        if function is not self._function:
-            self._function, self._sent = function, self._ray.put(_packed(function))
-        reference = self._task.remote(self._sent, self._place, given, named)
-        future: Future[R] = Future()
-        future.set_running_or_notify_cancel()
-        self._open[future] = reference
-        reference.future().add_done_callback(partial(self._end, future))
-        return future
-
-    def _end(self, future: Future[Any], of_ray: Future[Any]) -> None:
-        self._open.pop(future, None)
-        error = of_ray.exception()
-        if error is None:
-            future.set_result(of_ray.result())
-        elif isinstance(error, self._ray.exceptions.RayTaskError):
-            future.set_exception(error.cause)
-        else:
+        try:
+            found: R = ray.get(self.reference)
+            return found
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
             text = f"Expected the cluster to run a piece, found {type(error).__name__}: "
-            future.set_exception(OSError(text + one_line(error)))
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the tasks that still run."""
-        for reference in list(self._open.values()):
-            with suppress(Exception):  # it may have ended, and so may the cluster
-                self._ray.cancel(reference, force=True)
+            raise OSError(text + one_line(error)) from None
 
 
-def _work(
-    sent: bytes, place: tuple[int | None, str, dict[str, str]], given: Any, named: Any
-) -> Any:
+def on_cluster(
+    function: Callable[..., R], *, threads: int | None = None, gpus: int = 0
+) -> Callable[..., Task[R]]:
+    """Returns a function that starts the given one as a task of the joined cluster.
+
+    Args:
+        function: Sent once, with what it holds.
+        threads: With which torch computes; as many CPUs are asked for. One CPU for a function
+            without torch when None.
+        gpus: That a task needs.
+    """
+    import ray
+
+    needs: Any = {"num_cpus": threads or 1, "num_gpus": gpus, "max_retries": LOST}
+    task = ray.remote(**needs)(_work)
+    sent = ray.put(_packed(function))
+    place = threads, os.getcwd(), versions()
+    return lambda *arguments: Task(task.remote(sent, place, arguments))
+
+
+def _work(sent: bytes, place: tuple[int | None, str, dict[str, str]], arguments: Any) -> Any:
     """A task: runs a function that was packed, as the process does that packed it."""
     global _in_task
     _in_task, (threads, folder, wanted) = True, place
@@ -245,11 +219,11 @@ def _work(
         import torch
 
         torch.set_num_threads(threads)
-    return function(*given, **named)
+    return function(*arguments)
 
 
 def _packed(function: Any) -> bytes:
-    """Pickles a function with what it holds; of a memory-mapped array only where it lies."""
+    """Pickles a function with what it holds; of a memory-mapped array only its place in a file."""
     from ray import cloudpickle
 
     class Packer(cloudpickle.Pickler):
@@ -264,7 +238,7 @@ def _packed(function: Any) -> bytes:
 
 
 def _in_file(array: np.ndarray) -> tuple[str, str, int, tuple[int, ...]] | None:
-    """Where an array lies that is mapped from a file, read-only; None of another."""
+    """The file, type, offset and shape of an array that is mapped read-only; None of another."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base

@@ -68,7 +68,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
     curves, cost = {}, Cost()
     for number, (label, weights) in enumerate(mixtures.items()):
         compute = partial(curve, options, domains.corpus, label, weights, steps)
-        known = folder.once(f"curves/{number}.json", compute)
+        known = folder.kept(f"curves/{number}").get_or(compute)
         curves[label] = known["losses"]
         cost.add(known["cost"])
     tokens = [step * options.batch_tokens for step in steps]

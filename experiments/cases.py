@@ -131,8 +131,9 @@ def withheld(options: CaseOptions, domains: Domains, folder: RunFolder) -> dict[
             "unexplained": answer.evidence[0].unexplained,
         }
 
-    found = folder.once(f"without-{own}.json", ask_again)
-    mixture = Mixture.from_content(found["mixture"], folder.path / f"without-{own}.json")
+    kept = folder.kept(f"without-{own}")
+    found = kept.get_or(ask_again)
+    mixture = Mixture.from_content(found["mixture"], kept.folder)
     return {f"{own} withheld": Answer(mixture, found["unexplained"])}
 
 

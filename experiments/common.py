@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from scipy.stats import spearmanr
 
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_options, resumed_run
 from bydore_pyro.data import Domains, TokenStore, held_out_stream
-from bydore_pyro.files import RunFolder, read_hashed, with_hash
+from bydore_pyro.files import RunFolder
 from bydore_pyro.mixture import jitter
 from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import Cost, Proxy, number_of_processes
@@ -207,7 +206,7 @@ def run_variants(
     if resume is None:
         folder.write_config(name, options.as_dict())
     compute = partial(variant_results, options, corpus, folder.path.absolute(), search)
-    pieces = {f"{value}/variant.json": value for value in values}
+    pieces = {f"{value}/variant": value for value in values}
     found = all_once(folder, compute, pieces, options)
     for one in found:
         cost.add(one["cost"]["parts"])
@@ -220,17 +219,16 @@ def all_once(
     pieces: Mapping[str, Any],
     options: Options,
 ) -> list[dict[str, Any]]:
-    """Returns what is computed of each piece, on the options' cluster, or stands in a file of its
-    name; as `RunFolder.once`."""
-    known = {name: read_hashed(folder.path / name) for name in pieces}
+    """Returns what is computed of each piece, on the options' cluster, or kept under its name."""
+    known = {name: folder.kept(name).get() for name in pieces}
     left = [name for name, found in known.items() if found is None]
     on_gpu = options.device.type != "cpu"
     given: Any = {"label": "searches", "unit": "search", "gpus": int(on_gpu)}
     todo = [pieces[name] for name in left]
     for number, found in run_pieces(compute, todo, options.run.cluster, **given):
-        folder.write_text(left[number], with_hash(found))
-        known[left[number]] = json.loads(json.dumps(found))
-    return [dict(found or {}) for found in known.values()]
+        folder.kept(left[number]).put(found)
+        known[left[number]] = found
+    return list(known.values())
 
 
 def variant_results(

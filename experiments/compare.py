@@ -149,10 +149,10 @@ def fits(
         prefix = "all" if method == "doremi" and shared else stem
         chosen = dataclasses.replace(own, fixed=dataclasses.replace(own.fixed, single=single))
         compute = partial(one_fit, chosen, corpus, folder, method, stem)
-        place = f"fits/{prefix}-{label.replace(' ', '-')}.json"
+        place = f"fits/{prefix}-{label.replace(' ', '-')}"
         if not (folder.path / place).exists():
             tell(f"{name}: {label}")
-        found[label] = folder.once(place, compute)
+        found[label] = folder.kept(place).get_or(compute)
     return found
 
 

@@ -170,7 +170,7 @@ def one_seed(
         answers = {}
         for name in options.decisions.questions or asked_of(domains.names):
             ask_it = partial(answer, path, QUESTIONS[name], tokens)
-            answers[name] = folder.once(f"answers-{seed}-{times}/{name}.json", ask_it)
+            answers[name] = folder.kept(f"answers-{seed}-{times}/{name}").get_or(ask_it)
         judged = {
             f"{name}: {of}": weights
             for name, one in answers.items()

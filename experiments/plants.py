@@ -95,7 +95,7 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     cost, asked = Cost(), options.plants
     numbers = range(asked.first, asked.first + asked.plants)
     compute = partial(one_plant, options, domains, folder.path.absolute())
-    rows = all_once(folder, compute, {f"plant-{n}/plant.json": n for n in numbers}, options)
+    rows = all_once(folder, compute, {f"plant-{n}/plant": n for n in numbers}, options)
     for row in rows:
         cost.add(row["search"]["parts"])
     leave(folder, options, {"plants": rows}, cost, results_table(rows), "planted_mixtures")

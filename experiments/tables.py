@@ -216,7 +216,7 @@ def tables(options: TablesOptions, resume: Path | None) -> None:
     with cost.part("fit"):
         for name, count, draw in tqdm(pieces, desc="fit", unit="choice of runs", mininterval=0.5):
             scores = partial(all_scores, known[name], count, draw, run.seed)
-            for kind, one in folder.once(f"{name} {count} {draw}.json", scores).items():
+            for kind, one in folder.kept(f"{name} {count} {draw}").get_or(scores).items():
                 found[name].setdefault(str(count), {}).setdefault(kind, []).append(one)
     means = {
         name: {

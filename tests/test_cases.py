@@ -12,6 +12,7 @@ from processes import Run
 from tiny import write_domains
 
 from bydore_pyro.data.store import open_store
+from bydore_pyro.files.trees import read_tree
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
@@ -26,7 +27,7 @@ RUN_FILES = {
 
 
 def check_run(folder: Path, seed: int) -> None:
-    beside = {"proxies", "linear", "side_by_side.md", "without-docstrings.json"}
+    beside = {"proxies", "linear", "side_by_side.md", "without-docstrings"}
     beside |= {"trials", "measured-1", "measured-2"}
     assert {p.name for p in folder.iterdir()} - beside == RUN_FILES
     mixture = Mixture.from_json(folder / "mixture.json")
@@ -60,10 +61,10 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     assert len(mixture.names) == {"case1": 13, "case2": 2}[script]
     for name in mixture.names:
         assert name in done.stdout
-    lesson = out / "without-docstrings.json"
+    lesson = out / "without-docstrings"
     assert lesson.exists() == (script == "case1"), "Case 2 does not train on docstrings"
     if script == "case1":
-        found = json.loads(lesson.read_text())
+        found = read_tree(lesson)[1]
         assert set(found["mixture"]["weights"]) == set(mixture.names) - {"docstrings"}
         assert 0 < found["unexplained"] < 1
     assert "Next:" in done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_probabilistic_in_smoke_size(
     draw("point_estimate", out)
     assert (out / "table.md").read_text() in done.stdout
     (out / "results.json").unlink()
-    (out / "bayesian" / "variant.json").unlink()  # as if killed in its last variant
+    shutil.rmtree(out / "bayesian" / "variant")  # as if killed in its last variant
     again = run_here("probabilistic", "--resume", str(out), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +27,7 @@ from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError
 from bydore_pyro.measure.measurement import Measurement, measure
-from bydore_pyro.pieces import Tasks, cluster_cpus, join_cluster, run_pieces
+from bydore_pyro.pieces import Task, cluster_cpus, join_cluster, on_cluster, run_pieces
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.trials.proxy_runs import PlannedRun, train_runs
@@ -70,31 +67,6 @@ def test_a_cluster_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatc
         join_cluster("local")
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [(b"", "says nothing for 0.1 s"), (b"HTTP/1.1 400 Bad", "is no head of Ray")],
-)
-def test_a_listener_that_is_no_cluster_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, answer: bytes, told: str
-) -> None:
-    monkeypatch.setattr(pieces, "SECONDS_TO_ANSWER", 0.1)
-    with socket.create_server(("localhost", 0)) as server:
-
-        def listen() -> None:
-            there, _ = server.accept()
-            with there, suppress(ConnectionResetError):
-                there.sendall(answer)
-                while there.recv(100):
-                    pass
-
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
-        address = f"localhost:{server.getsockname()[1]}"
-        with pytest.raises(DataError, match=f"at --cluster {address}, found none: .* {told}"):
-            join_cluster(address)
-        thread.join(10)
-
-
 def test_mapped_arrays_are_sent_by_their_place(tmp_path: Path) -> None:
     path, numbers = tmp_path / "numbers", np.arange(100_000, dtype=np.uint16)
     path.write_bytes(b"12345678" + numbers.tobytes())
@@ -113,13 +85,13 @@ def test_mapped_arrays_are_sent_by_their_place(tmp_path: Path) -> None:
         patch.chdir(tmp_path)
         patch.setenv("TOKENIZERS_PARALLELISM", "false")
         patch.setattr(pieces, "_in_task", False)
-        assert pieces._work(sent, place, (), {}) == numbers.sum()
+        assert pieces._work(sent, place, ()) == numbers.sum()
         assert list(run_pieces(square, [3], "anywhere")) == [(0, 9)], "in a task, in turn"
         path.unlink()
         with pytest.raises(DataError, match=r"Expected .*numbers on every machine, found none on"):
-            pieces._work(sent, place, (), {})
+            pieces._work(sent, place, ())
         with pytest.raises(DataError, match=r"Expected \{'torch': '0'\} on every machine"):
-            pieces._work(sent, (1, str(tmp_path), {"torch": "0"}), (), {})
+            pieces._work(sent, (1, str(tmp_path), {"torch": "0"}), ())
 
 
 def die_once(mark: Path, driver: int) -> None:
@@ -216,8 +188,8 @@ def test_the_bytes_are_the_same_whatever_dies(
     assert dict(run_pieces(threads, [0, 1], "auto")) == dict.fromkeys(
         (0, 1), (torch.get_num_threads(), os.getcwd())
     )
-    with Tasks() as tasks:
-        assert tasks.submit(square, -2 + 4, print).result() == 4
+    task: Task[int] = on_cluster(square)(-2 + 4, print)
+    assert task.result() == 4
     with pytest.raises(DataError, match=r"^Expected a number >= 0, found -1$"):
         list(run_pieces(square, [1, -1], "auto"))
 

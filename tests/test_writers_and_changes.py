@@ -15,7 +15,7 @@ from tiny import folder_content
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.index import building_place, sha256_of
 from bydore_pyro.data.store import file_sha256
-from bydore_pyro.files.folders import FolderLock
+from bydore_pyro.files.locks import FolderLock
 from bydore_pyro.setup.options import SMOKE, Options
 
 Refused = Callable[..., str]

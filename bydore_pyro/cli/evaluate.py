@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Any
 
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
 from bydore_pyro.data import file_sha256
-from bydore_pyro.errors import RunFolderError
 from bydore_pyro.evaluation import (
     EvaluationConfig,
     average_of,
@@ -21,7 +21,15 @@ from bydore_pyro.evaluation import (
     evaluate_model,
     load_model,
 )
-from bydore_pyro.files import FolderLock, appearing_file, content_hash, provenance, require_new_file
+from bydore_pyro.files import (
+    FolderLock,
+    Kept,
+    appearing_file,
+    content_hash,
+    kept_series,
+    provenance,
+    require_new_file,
+)
 from bydore_pyro.terminal import tell, told_if_stopped
 
 # What `--help` lists.
@@ -86,8 +94,8 @@ def _as_text(result: Mapping[str, Any]) -> str:
 
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
-    """Scores the model; keeps every finished task in a file beside the scores, then writes them."""
-    unfinished = out.with_name(f"{out.stem}.unfinished{out.suffix}")
+    """Scores the model; keeps every finished task beside the scores, then writes them."""
+    unfinished = out.with_name(f"{out.stem}.unfinished")
     made_by = provenance(("lm-eval", "accelerate"))
     data = Path(config.data_dir) if config.data_dir else None
     identity = {
@@ -96,48 +104,32 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
         "data_sha256": data and _sha256(p for n in config.names for p in data.glob(f"{n}/*")),
         "config": dataclasses.asdict(config),
     }
-    before = _kept(unfinished, {**identity, "versions": made_by["versions"]})
-    begun = time.perf_counter() - before.get("seconds", 0.0)
+    key = {**identity, "packages": made_by["versions"]}
+    before = [task for _, task in kept_series(unfinished, "task", key)]
+    begun = time.perf_counter() - (before[-1]["seconds"] if before else 0.0)
 
     model, tokenizer = load_model(folder, config.device)
     context = context_of(model, config.sequence_length)
     tell(f"{folder}: {context}")
 
-    def write(path: Path, tasks: Mapping[str, Any]) -> None:
-        content = {"model": str(folder), **identity, "context": context._asdict(), **made_by}
-        content["tasks"] = tasks
-        content |= {"average": average_of(tasks), "seconds": time.perf_counter() - begun}
-        with appearing_file(path) as aside:
-            text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
-            aside.write_text(text + "\n", encoding="utf-8")
-
     def keep(tasks: dict[str, Any]) -> None:
-        write(unfinished, tasks)
         label, result = list(tasks.items())[-1]
-        scored = "score" in result
-        found = f"{result['metric']} {result['score']:.2f}" if scored else _as_text(result)
+        task = {"label": label, "result": result, "seconds": time.perf_counter() - begun}
+        Kept(unfinished / f"task-{len(tasks)}", key).put(task)
+        is_score = "score" in result
+        found = f"{result['metric']} {result['score']:.2f}" if is_score else _as_text(result)
         tell(f"{label}: {found}")
 
-    tasks = evaluate_model(model, tokenizer, config, before.get("tasks"), keep)
-    write(out, tasks)
-    unfinished.unlink(missing_ok=True)
+    scored = {task["label"]: task["result"] for task in before}
+    tasks = evaluate_model(model, tokenizer, config, scored, keep)
+    content = {"model": str(folder), **identity, "context": context._asdict(), **made_by}
+    content["tasks"] = tasks
+    content |= {"average": average_of(tasks), "seconds": time.perf_counter() - begun}
+    with appearing_file(out) as aside:
+        text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+        aside.write_text(text + "\n", encoding="utf-8")
+    shutil.rmtree(unfinished, ignore_errors=True)
     return tasks
-
-
-def _kept(unfinished: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the finished tasks of an evaluation that was stopped, none without a file."""
-    if not unfinished.exists():
-        return {}
-    try:
-        before = dict(json.loads(unfinished.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        before = {}
-    if odd := [key for key, value in identity.items() if before.get(key) != value]:
-        raise RunFolderError(
-            f"Expected this evaluation's scores in {unfinished}, found another {odd[0]}: delete "
-            "the file, or name another one with --out"
-        )
-    return before
 
 
 def _sha256(paths: Iterable[Path]) -> str:

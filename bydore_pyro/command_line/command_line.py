@@ -27,10 +27,9 @@ from bydore_pyro.errors import (
     NonFiniteError,
     RunFolderError,
     expecting,
-    familiar_errors,
     one_line,
 )
-from bydore_pyro.files import folders_released, unique_keys, yaml_or_json
+from bydore_pyro.files import release_folders, unique_keys, yaml_or_json
 from bydore_pyro.terminal import ending_when_asked, quiet_unless_main, visible, visible_streams
 
 T = TypeVar("T")
@@ -244,12 +243,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     quiet_unless_main()
     with ending_when_asked():
         try:
-            with (
-                visible_streams(),
-                warnings.catch_warnings(),
-                folders_released(),
-                familiar_errors(),
-            ):
+            with visible_streams(), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
                 warnings.showwarning = show
                 yield
@@ -263,8 +257,15 @@ def one_line_errors(name: str) -> Iterator[None]:
         except OSError as error:
             place = f": {error.filename}" if error.filename else ""
             fail(name, f"{error.strerror or error}{place}")
+        except (MemoryError, RuntimeError) as error:
+            # torch.OutOfMemoryError, by its name: most commands do without torch.
+            if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryError":
+                raise
+            fail(name, f"Expected enough memory, found too little: {one_line(error)}")
         except KeyboardInterrupt as error:
             fail(name, str(error) or "interrupted", code=getattr(error, "exit_code", 130))
+        finally:
+            release_folders()
 
 
 def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:

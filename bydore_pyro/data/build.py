@@ -19,7 +19,6 @@ import sqlite3
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -41,7 +40,7 @@ from bydore_pyro.data.lengths import Lengths
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
 from bydore_pyro.data.store import END, nothing_counted, stored_as
-from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder, vocabulary_of
+from bydore_pyro.data.tokenizer import Encoded, Pending, encoding, load_encoder, vocabulary_of
 from bydore_pyro.errors import DataError
 
 RECORD = "progress.sqlite"
@@ -104,8 +103,8 @@ class Build:
         self._touched: set[Path] = set()  # not yet on the disk
         self._batch: list[_Text] = []
         self._characters = 0  # of the batch
-        self._encode: Callable[[list[str]], Future[Encoded]]
-        self._encoded: deque[tuple[Future[Encoded], list[_Text]]] = deque()
+        self._encode: Callable[[list[str]], Pending]
+        self._encoded: deque[tuple[Pending, list[_Text]]] = deque()
         self._database = sqlite3.connect(folder / RECORD, isolation_level=None)
         for statement in (
             "PRAGMA journal_mode = WAL",

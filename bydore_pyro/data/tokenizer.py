@@ -25,7 +25,7 @@ import numpy as np
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.files import read_json
-from bydore_pyro.pieces import Tasks, join_cluster
+from bydore_pyro.pieces import Task, join_cluster, on_cluster
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 END_OF_TEXT = "<|endoftext|>"
 FILE = "tokenizer.json"
 Encoded = tuple[np.ndarray, np.ndarray]  # the texts' tokens, joined; the length of each
+Pending = Future[Encoded] | Task[Encoded]  # what is being encoded: it has a `result()`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +214,7 @@ def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encod
 @contextmanager
 def encoding(
     folder: Path, dtype: np.dtype, processes: int, cluster: str | None = None
-) -> Iterator[Callable[[list[str]], Future[Encoded]]]:
+) -> Iterator[Callable[[list[str]], Pending]]:
     """Gives the block a function that encodes texts in the background.
 
     Args:
@@ -225,8 +226,9 @@ def encoding(
     executor: Executor
     if cluster is not None:
         join_cluster(cluster)
-        executor, function = Tasks(cpus=1), partial(_encode_elsewhere, folder.absolute(), dtype)
-    elif processes == 0:
+        yield on_cluster(partial(_encode_elsewhere, folder.absolute(), dtype))
+        return
+    if processes == 0:
         executor, function = ThreadPoolExecutor(1), partial(encode, *load_encoder(folder), dtype)
     else:
         executor = ProcessPoolExecutor(processes, get_context("spawn"), _start)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, locks on folders, records, hashes."""
+"""Files that appear whole or not at all, kept work, locks on folders, records, hashes."""
 
 import lazy_loader
 

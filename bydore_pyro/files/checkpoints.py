@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.files.files import check_belongs, read_tree, set_aside, write_tree
-from bydore_pyro.files.folders import appearing_folder
+from bydore_pyro.files.kept import Kept
 from bydore_pyro.terminal import tell
 
 FORMAT = "bydore_pyro.checkpoint/7"
@@ -34,10 +33,7 @@ def save_checkpoint(
     Raises:
         OSError: When the disk is full; the checkpoints before it stay.
     """
-    path = folder / f"step-{step:06d}"
-    if not path.is_dir():
-        with appearing_folder(path) as aside:
-            write_tree(aside, content, {"format": FORMAT, **belongs})
+    Kept(folder / f"step-{step:06d}", {"format": FORMAT, **belongs}).put(content)
     for old in _checkpoints(folder)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -57,16 +53,10 @@ def load_checkpoint(
             and all checkpoints stay.
     """
     for path in _checkpoints(folder):
-        try:
-            header, content = read_tree(path)
-        except ValueError as error:
-            place = set_aside(path) if writes else path
-            tell(f"checkpoint {path} is refused and set aside as {place.name}: {error}")
-            continue
-        check_belongs(path, header, {"format": FORMAT, **belongs})
-        tell(f"going on from {path}")
-        found: dict[str, Any] = content
-        return found
+        content = Kept(path, {"format": FORMAT, **belongs}, writes=writes).get()
+        if content is not None:
+            tell(f"going on from {path}")
+            return dict(content)
     if folder.is_dir():
         tell("no sound checkpoint: beginning anew")
     return None

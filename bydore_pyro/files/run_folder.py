@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from bydore_pyro.errors import RunFolderError
-from bydore_pyro.files.files import read_hashed, require_writable, with_hash
-from bydore_pyro.files.folders import FolderLock, appearing_file, hold_folder
+from bydore_pyro.files.kept import Kept
+from bydore_pyro.files.locks import LOCK, FolderLock
+from bydore_pyro.files.writing import appearing_file, require_writable
 from bydore_pyro.terminal import tell
 
 if TYPE_CHECKING:
@@ -18,8 +20,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_held: WeakValueDictionary[Path, FolderLock] = WeakValueDictionary()  # by this process
+
+
+def _held_by_this_process(path: Path) -> FolderLock:
+    """Locks a folder, or returns the lock that this process has already."""
+    place = path.resolve()
+    lock = _held.get(place)
+    if lock is None or not (place / LOCK).exists():
+        lock = _held[place] = FolderLock(path)
+    return lock
+
+
+def release_folders() -> None:
+    """Releases the folders of all runs: a command has ended, and its errors may hold them."""
+    for lock in list(_held.values()):
+        lock.release()
+    _held.clear()
+
+
 class RunFolder:
-    """Writes a run's results, and keeps other processes from the folder until the command ends.
+    """Writes a run's results, and keeps other processes from the folder while it is in use.
 
     A folder that was made for it goes again where nothing was written.
 
@@ -42,7 +63,7 @@ class RunFolder:
             return
         self._require_new()
         require_writable(path)
-        self._lock = hold_folder(path)
+        self._lock = _held_by_this_process(path)
         self._require_new()  # a run may have begun and ended in the meantime
 
     def __enter__(self) -> RunFolder:
@@ -53,7 +74,7 @@ class RunFolder:
             if isinstance(error, OSError):
                 self.require()  # a folder that is gone is the reason
         finally:
-            self._lock = None  # collected where no other of this process writes there
+            self._lock = None  # released where nobody else of this process writes there
 
     def _require_new(self) -> None:
         if not self.resumed and (self.path / "config.json").exists():
@@ -86,16 +107,9 @@ class RunFolder:
         """Writes a matplotlib figure as PNG."""
         self._write(name, lambda aside: figure.savefig(aside, format="png", dpi=150))
 
-    def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Computes plain values, or returns those that an earlier call wrote to that file.
-
-        A file that was changed since is computed again, with a warning.
-        """
-        found = read_hashed(self.path / name)
-        if found is None:
-            found = dict(json.loads(json.dumps(compute())))
-            self.write_text(name, with_hash(found))
-        return found
+    def kept(self, name: str) -> Kept:
+        """Returns work of this run, which depends on the run's options alone."""
+        return Kept(self.path / name, {}, writes=self.writes)
 
     def write_config(self, name: str, parts: Mapping[str, Mapping[str, Any]]) -> None:
         """Writes `config.json`, which makes the folder a run, and prints its path."""
@@ -108,9 +122,9 @@ class RunFolder:
 
     def write_tensors(self, name: str, tensors: Mapping[str, Any]) -> None:
         """Writes tensors by name as safetensors."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
-        self._write(name, lambda aside: save_file(dict(tensors), str(aside)))
+        self._write(name, lambda aside: aside.write_bytes(save(dict(tensors))))
 
     def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
         """Writes an InferenceData as netCDF, for `arviz.from_netcdf`."""

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from bydore_pyro.core import Sample
 from bydore_pyro.data import Domains, file_sha256
-from bydore_pyro.errors import DataError, expecting
-from bydore_pyro.files import TREE, appearing_folder, read_tree, write_tree
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import Kept, kept_series
 from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import GradientSketch, MeasuredModel, check_finite
 
-FORMAT = "bydore_pyro.measurement/3"
+FORMAT, MEASURED = "bydore_pyro.measurement/4", "measured"
 DELAY = 2.0  # seconds; a round that is over by then shows no bar of its own
 
 
@@ -185,25 +185,18 @@ def keep_measurement(
         number: Of the round, from 1.
         measurement: What it measured.
         belongs: What it belongs to, plain values; `domains` holds the hashes of their text.
+
+    Raises:
+        RunFolderError: When there is one of another run.
     """
-    path = folder / f"measured-{number}"
-    if not path.is_dir():
-        sketches, largest, documents = zip(*map(frozen, measurement.samples.values()), strict=True)
-        tree = {
-            "step": measurement.step,
-            "parameters": dict(measurement.parameters),
-            "held_out": dict(measurement.held_out),
-            "largest": list(largest),
-            "sketches": list(sketches),
-            "documents": list(documents),
-        }
-        with appearing_folder(path) as aside:
-            write_tree(aside, tree, {"format": FORMAT, **belongs})
-    return replace(measurement, folder=path, sha256=file_sha256(path / TREE))
+    kept = Kept(folder / f"{MEASURED}-{number}", _key(belongs))
+    kept.get_or(lambda: _tree_of(measurement, belongs["domains"]))
+    return replace(measurement, folder=kept.folder, sha256=file_sha256(kept.file))
 
 
 def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurement]:
-    """Reads the measurements of a search, in the order of its rounds.
+    """Reads the measurements of a search, in the order of its rounds, up to the first that is
+    missing or damaged. Nothing is changed.
 
     Args:
         folder: The run's.
@@ -211,30 +204,32 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
             whoever reads compares `Measurement.hashes`.
 
     Raises:
-        DataError: When one is damaged, or belongs to another run.
+        RunFolderError: When one belongs to another run.
     """
-    found: list[Measurement] = []
-    while (path := folder / f"measured-{len(found) + 1}").is_dir():
-        with expecting(f"Expected a measurement in {path}:"):
-            header, tree = read_tree(path)
-        for name, value in {"format": FORMAT, **belongs}.items():
-            if name != "domains" and header.get(name) != value:
-                raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")
-        columns = (tree["sketches"], tree["largest"], tree["documents"])
-        if {*map(len, columns)} != {(count := len(header["domains"]))}:
-            raise DataError(
-                f"Expected sketches of {count} domains in {path}, found {[*map(len, columns)]}"
-            )
-        samples = (thawed(*one) for one in zip(*columns, strict=True))
-        found.append(
-            Measurement(
-                step=tree["step"],
-                parameters=tree["parameters"],
-                samples=dict(zip(header["domains"], samples, strict=True)),
-                held_out=tree["held_out"],
-                hashes=header["domains"],
-                sha256=file_sha256(path / TREE),
-                folder=path,
-            )
+    return [
+        Measurement(
+            step=tree["step"],
+            parameters=tree["parameters"],
+            samples={name: thawed(*sample) for name, sample in tree["samples"].items()},
+            held_out=tree["held_out"],
+            hashes=tree["domains"],
+            sha256=file_sha256(kept.file),
+            folder=kept.folder,
         )
-    return found
+        for kept, tree in kept_series(folder, MEASURED, _key(belongs), writes=False)
+    ]
+
+
+def _key(belongs: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: value for name, value in belongs.items() if name != "domains"}
+    return {"format": FORMAT, **own}
+
+
+def _tree_of(measurement: Measurement, hashes: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "step": measurement.step,
+        "parameters": dict(measurement.parameters),
+        "held_out": dict(measurement.held_out),
+        "domains": dict(hashes),
+        "samples": {name: frozen(sample) for name, sample in measurement.samples.items()},
+    }

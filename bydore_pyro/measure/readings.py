@@ -7,13 +7,14 @@ trial at its end. One table, ``losses.json`` in a run's folder, holds them; the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.data import Domains, held_out_stream
 from bydore_pyro.errors import expecting
-from bydore_pyro.files import Number, content_hash, plain_json, read_as, with_hash
+from bydore_pyro.files import Number, content_hash, plain_json, read_as
 from bydore_pyro.proxy import MeasuredModel
 from bydore_pyro.terminal import stop_if_asked
 
@@ -61,7 +62,10 @@ def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
 def readings_text(readings: Sequence[Reading]) -> str:
     """Returns readings as the text of `READINGS`, with its hash."""
     rows = [{"of": r.of, "tokens": dict(r.tokens), "losses": dict(r.losses)} for r in readings]
-    return with_hash({"readings": rows})
+    content = {"readings": rows}
+    return (
+        json.dumps({**content, "sha256": content_hash(content)}, indent=2, allow_nan=False) + "\n"
+    )
 
 
 def read_readings(folder: Path) -> tuple[Reading, ...]:

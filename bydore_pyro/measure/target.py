@@ -1,29 +1,29 @@
 """The gradients of a target, at the parameters of each measurement of the domains.
 
 They are kept beside the measurement, in ``targets``, by the target's text: the next question about
-this text reads no model.
+this text reads no model. Damaged ones, or those of another measurement, are read again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evidence
 from bydore_pyro.data import Domains
-from bydore_pyro.errors import DataError, expecting
-from bydore_pyro.files import appearing_folder, read_tree, write_tree
+from bydore_pyro.files import Kept
 from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
 from bydore_pyro.proxy import GradientSketch
 
 TARGETS = "targets"
-FORMAT = "bydore_pyro.target/1"
+FORMAT = "bydore_pyro.target/2"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,6 @@ def read_target(
         anew: Whether they are read although they are kept.
 
     Raises:
-        DataError: When what is kept is damaged, or of another measurement.
         NonFiniteError: See `sample_of`.
     """
     sample, losses = _sample(sketch, measured, target, anew)
@@ -119,21 +118,18 @@ def _sample(
     text = hashlib.sha256(f"{tuple(rows.shape)}".encode())
     for part in (rows.cpu().numpy(), documents):
         text.update(part.tobytes())
-    path = measured.folder and measured.folder / TARGETS / text.hexdigest()[:32]
-    belongs = {"format": FORMAT, "measurement": measured.sha256}
-    if path and path.is_dir() and not anew:
-        with expecting(f"Expected the gradients of a target in {path}:"):
-            header, kept = read_tree(path)
-        if header != belongs:
-            raise DataError(f"Expected the gradients of a target in {path}, found {header}")
-        sample = thawed(kept["sketches"], kept["largest"], kept["documents"])
-        return sample, kept["losses"]
-    found, losses = sample_of(sketch, rows, documents, measured.step, "validation")
-    sketches, largest, witnesses = frozen(found)
-    if path:
-        tree = {"sketches": sketches, "largest": largest, "documents": witnesses, "losses": losses}
-        with suppress(OSError):  # of a run that nobody may write to, the next question reads again
-            path.parent.mkdir(exist_ok=True)
-            with appearing_folder(path, first_wins=True) as aside:
-                write_tree(aside, tree, belongs)
-    return thawed(sketches, largest, witnesses), losses
+    key = {"format": FORMAT, "measurement": measured.sha256}
+
+    def read() -> dict[str, Any]:
+        found, losses = sample_of(sketch, rows, documents, measured.step, "validation")
+        return {"sample": frozen(found), "losses": losses}
+
+    if measured.folder is None:
+        tree = read()
+    else:
+        place = measured.folder / TARGETS / text.hexdigest()[:32]
+        writes = os.access(measured.folder, os.W_OK)  # else the next question reads again
+        kept = Kept(place, key, replace=True, writes=writes)
+        tree = read() if anew else kept.get_or(read)
+        kept.put(tree)
+    return thawed(*tree["sample"]), tree["losses"]

@@ -6,7 +6,6 @@ A training that is asked to stop is kept in a folder, and gone on with.
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from bydore_pyro.data import Domains
 from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.files import appearing_folder, read_tree, write_tree
+from bydore_pyro.files import Kept
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.terminal import Interrupted, deferred, stop_if_asked
 
@@ -131,7 +130,7 @@ def train_on_mixture(
 
 
 def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
-    """Returns the state that a proxy's next step depends on, and its cost; for `write_tree`."""
+    """Returns the state that a proxy's next step depends on, and its cost; for `Kept`."""
     cost = proxy.cost
     return {
         "proxy": {
@@ -173,21 +172,17 @@ def kept_when_stopped(
     Raises:
         Interrupted: When the block raised it; the proxy is kept.
     """
-    try:
-        header, content = read_tree(place)
-        if header == {**belongs}:
-            restore_proxy(proxy, domains, content)
-    except ValueError:
-        pass  # there is none, or it is damaged: beginning anew costs one proxy
+    kept = Kept(place, belongs, replace=True, writes=proxy.parallel.is_main)
+    content = kept.get()
+    if content is not None:
+        restore_proxy(proxy, domains, content)
 
     with deferred():
         try:
             yield lambda: stop_if_asked(proxy.parallel.largest)
         except Interrupted:
-            if proxy.parallel.is_main:
-                shutil.rmtree(place, ignore_errors=True)
-                with appearing_folder(place) as aside:
-                    write_tree(aside, proxy_content(proxy, domains), belongs)
+            kept.remove()
+            kept.put(proxy_content(proxy, domains))
             proxy.parallel.wait()
             raise
-        shutil.rmtree(place, ignore_errors=True)
+        kept.remove()

@@ -29,9 +29,10 @@ def report_text(*folders: Path) -> str:
     if len(folders) > 1:
         return _comparison([read_run(folder, str(folder)) for folder in folders])
     record = read_run(folders[0])
-    shown = [one for one in run_sections(record, drawn=False) if not one.expert]
-    parts = [part for section in shown for part in _as_text(section)]
-    files = sorted(path.name for path in record.path.iterdir() if path.is_file())
+    sections = [one for one in run_sections(record, drawn=False) if not one.expert]
+    parts = [part for section in sections for part in _as_text(section)]
+    shown = (path for path in record.path.iterdir() if not path.name.startswith("."))
+    files = sorted(path.name for path in shown if path.is_file())
     lines = [f"In {record.path}: {', '.join(files)}"]
     lines += ["Next:", *(f"  {line}" for _, line in commands(record))]
     return "\n" + "\n\n".join([*parts, "\n".join(map(visible, lines))])

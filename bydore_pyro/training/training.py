@@ -28,7 +28,7 @@ from transformers import PretrainedConfig, TrainerCallback, TrainingArguments
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import TokenStore
 from bydore_pyro.errors import DataError, RunFolderError, one_line
-from bydore_pyro.files import RunFolder, appearing_folder, provenance
+from bydore_pyro.files import LOCK, RunFolder, appearing_folder, provenance
 from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel, Parallel, build_language_model
 from bydore_pyro.terminal import Interrupted, deferred, tell, told_if_stopped
 from bydore_pyro.training.checkpoints import copy_tokenizer
@@ -187,7 +187,7 @@ def _trained(
 
 def _check_folder(out: Path, resume: bool) -> None:
     """Refuses a folder in which a run would overwrite something or repeat work."""
-    found = [path.name for path in out.iterdir()]
+    found = [path.name for path in out.iterdir() if path.name != LOCK]
     if found and not resume:
         raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
     if resume and "config.json" not in found:

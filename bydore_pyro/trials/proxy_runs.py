@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from bydore_pyro.data import held_out_stream
 from bydore_pyro.errors import DataError, NonFiniteError
-from bydore_pyro.files import appearing_folder, read_tree, set_aside, write_tree
+from bydore_pyro.files import Kept, read_tree
 from bydore_pyro.measure import READ
 from bydore_pyro.mixture import by_name
 from bydore_pyro.pieces import run_pieces
@@ -93,22 +92,22 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
     their steps and falls linearly to zero, or stays. One that is asked to stop is kept, and gone on
-    with when it is planned again. Each is a piece for the problem's cluster. The processes of
+    with when it is planned again. A remembered proxy that is damaged, or is not the planned one, is
+    set aside and trained again. Each is a piece for the problem's cluster. The processes of
     `torchrun` split the batches of each (see `bydore_pyro.proxy.parallel`).
 
     Raises:
         Interrupted: On Ctrl-C or SIGTERM.
         NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
-
-    Warns:
-        UserWarning: When a remembered proxy is damaged or not the planned one: it is set aside and
-            trained again.
     """
     on_gpu = problem.device.type != "cpu"
     parallel = Parallel(cpu=not on_gpu)
-    plans = {_place(problem, run): run for run in planned}
+    plans = {_kept(problem, run).folder: run for run in planned}
     # The first process looks, for all: another command may write to the same folder.
-    names = parallel.agree(" ".join(_missing(problem, plans)) if parallel.is_main else "").split()
+    missing = []
+    if parallel.is_main:
+        missing = [p.name for p, run in plans.items() if _kept(problem, run).get() is None]
+    names = parallel.agree(" ".join(missing)).split()
     own = [run for place, run in plans.items() if place.name in names]
     alone = dataclasses.replace(problem, cost=Cost(), runs=problem.runs.absolute())
     trained = run_pieces(
@@ -123,32 +122,17 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     for _ in trained:
         pass
     parallel.wait()
-    try:
-        found = {place: _read(problem, run) for place, run in plans.items()}
-    except FileNotFoundError as error:
-        hint = "the machines of a cluster must share it"
-        raise DataError(f"Expected a trained proxy in {error}, found none: {hint}") from None
-    for done in found.values():
-        problem.cost.add(done.cost)
-    return [found[_place(problem, run)] for run in planned]
-
-
-def _missing(problem: Problem, plans: Mapping[Path, PlannedRun]) -> list[str]:
-    """Returns the places that hold no run; one that is damaged is set aside, with a warning."""
-    missing = []
+    found = {}
     for place, run in plans.items():
-        try:
-            _read(problem, run)
-        except FileNotFoundError:
-            missing.append(place.name)
-        except ValueError as error:
-            aside = set_aside(place).name
-            warnings.warn(
-                f"the proxy {place} is set aside as {aside} and trained again: {error}",
-                stacklevel=3,
+        content = _kept(problem, run).get()
+        if content is None:
+            raise DataError(
+                f"Expected a trained proxy in {place}, found none: the machines of a cluster must "
+                "share it"
             )
-            missing.append(place.name)
-    return missing
+        found[place] = FinishedRun(folder=place, losses=content["losses"], cost=content["cost"])
+        problem.cost.add(content["cost"])
+    return [found[_kept(problem, run).folder] for run in planned]
 
 
 def train_mixtures(
@@ -195,22 +179,24 @@ def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
     }
 
 
-def _place(problem: Problem, run: PlannedRun) -> Path:
-    text = json.dumps(_identity(problem, run), sort_keys=True)
-    return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
+def _kept(problem: Problem, run: PlannedRun) -> Kept:
+    """Where a finished run is remembered: the folder's name is the hash of all that it depends on,
+    so that one with another key is damaged."""
+    identity = _identity(problem, run)
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return Kept(problem.runs / digest[:24], identity, replace=True)
 
 
 def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) -> None:
     """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
-    place, parallel = _place(problem, run), Parallel(cpu=problem.device.type == "cpu")
+    kept, parallel = _kept(problem, run), Parallel(cpu=problem.device.type == "cpu")
     model = problem.build(run.seed)
     warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
     proxy = Proxy(model, config, decay_steps=run.steps if run.decay else None, parallel=parallel)
     domains = problem.domains(run.seed, run.text)
-    unfinished = place.with_name(f"unfinished-{place.name}")
-    # The folder's name is the hash of all that it depends on.
-    with kept_when_stopped(unfinished, {"run": place.name}, proxy, domains) as check:
+    unfinished = problem.runs / f"unfinished-{kept.folder.name}"
+    with kept_when_stopped(unfinished, {"run": kept.folder.name}, proxy, domains) as check:
         advance(proxy.steps)
         training = train_on_mixture(
             domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
@@ -229,14 +215,13 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
                 )
         if not parallel.is_main:
             return
-        with appearing_folder(place, first_wins=True) as aside:
-            content = {
-                "losses": means,
-                "cost": {**proxy.cost.report()["parts"], **judged.cost.report()["parts"]},
-                "tokens": losses,
-                "model": dict(model.state_dict()) if run.keep_model else {},
-            }
-            write_tree(aside, content, _identity(problem, run))
+        content = {
+            "losses": means,
+            "cost": {**proxy.cost.report()["parts"], **judged.cost.report()["parts"]},
+            "tokens": losses,
+            "model": dict(model.state_dict()) if run.keep_model else {},
+        }
+        kept.put(content)
 
 
 def _read_by(
@@ -254,14 +239,3 @@ def _read_by(
             losses[name] = model.evaluate_tokens(text, "evaluate").cpu()
             check()
     return losses
-
-
-def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
-    """Reads a finished run: FileNotFoundError without one, ValueError for a damaged or another."""
-    place = _place(problem, run)
-    if not place.exists():
-        raise FileNotFoundError(place)
-    header, content = read_tree(place)
-    if header != json.loads(json.dumps(_identity(problem, run))):
-        raise ValueError("Expected the proxy that was planned, found another")
-    return FinishedRun(folder=place, losses=content["losses"], cost=content["cost"])

@@ -125,10 +125,11 @@ def test_measurements_that_are_gone_or_changed_are_refused(
     content[-1] ^= 1
     tensors.write_bytes(content)
     for message in (
-        "Expected a measurement in",
-        "Expected the 2 measurements that the search made",
+        f"the 2 measurements that the search made in {copy}, found 1 from measured-1 on",
+        f"the 2 measurements that the search made in {copy}, found 0 from measured-1 on",
     ):
         assert message in refused("ask", copy, "--out", tmp_path / "none")
+        assert not list(copy.glob("refused-*")), "a question changes no run"
         for number in (1, 2):
             shutil.rmtree(copy / f"measured-{number}", ignore_errors=True)
 

@@ -15,6 +15,7 @@ from tiny import write_lines
 from bydore_pyro.cli.evaluate import evaluate_command
 from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation import evaluate
+from bydore_pyro.files.trees import read_tree, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_what_is_done_is_kept_and_gone_on_with(
 ) -> None:
     """Ctrl-C, and then a failure: every task that was scored is in a file, whole."""
     whole, out = tmp_path / "whole.json", tmp_path / "deep" / "scores.json"
-    unfinished = tmp_path / "deep" / "scores.unfinished.json"
+    unfinished = tmp_path / "deep" / "scores.unfinished"
     given = [*arguments(trained, "arc_easy", "sciq"), "--out"]
     evaluate_command([*given, str(whole)])
     original = evaluate._score
@@ -112,14 +113,15 @@ def test_what_is_done_is_kept_and_gone_on_with(
             evaluate_command([*given, str(out)])
         assert exit_.value.code == code
         assert [path.name for path in out.parent.iterdir()] == [unfinished.name]
-        kept = json.loads(unfinished.read_text())
-        assert [*kept["tasks"]] == ["SciQ"]
+        key, kept = read_tree(unfinished / "task-1")
+        assert kept["label"] == "SciQ"
     # Another evaluation does not go on with it.
-    for changes in ({"model_sha256": ""}, {"data_sha256": ""}, {"versions": {}}, {"config": {}}):
-        unfinished.write_text(json.dumps({**kept, **changes}))
-        told = f"{unfinished}, found another {next(iter(changes))}: delete"
-        assert told in refused("evaluate", *given, out)
-    unfinished.write_text(json.dumps(kept))
+    for name in ("model_sha256", "data_sha256", "packages", "config"):
+        write_tree(unfinished / "task-1", kept, {**key, name: ""})
+        told = refused("evaluate", *given, out)
+        assert f"Expected {name}" in told
+        assert f"with which {unfinished / 'task-1'} was saved" in told
+    write_tree(unfinished / "task-1", kept, key)
     capsys.readouterr()
     evaluate_command([*given, str(out)])
     captured = capsys.readouterr()

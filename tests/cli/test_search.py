@@ -19,7 +19,7 @@ from bydore_pyro.cli.export import export_command
 from bydore_pyro.cli.prepare import prepare_command
 from bydore_pyro.cli.search import search_command
 from bydore_pyro.data.store import TokenStore, open_store
-from bydore_pyro.files.files import read_tree
+from bydore_pyro.files.trees import read_tree
 from bydore_pyro.mixture.mixture import Mixture
 
 

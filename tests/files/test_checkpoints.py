@@ -50,7 +50,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_it_used(
         assert found is not None
         assert found["step"] == 3
     assert steps_in(tmp_path) == ["refused-step-000004", "step-000003"]
-    assert f"checkpoint {tmp_path / 'step-000004'} is refused" in capsys.readouterr().err
+    assert f"{tmp_path / 'step-000004'} cannot be used; it is set aside" in capsys.readouterr().err
     (tmp_path / "step-000003" / "tree.json").write_text("{")
     assert load_checkpoint(tmp_path, BELONGS) is None
     assert "no sound checkpoint: beginning anew" in capsys.readouterr().err
@@ -72,7 +72,7 @@ def test_a_full_disk_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("bydore_pyro.files.checkpoints.write_tree", full)
+        patch.setattr("bydore_pyro.files.kept.write_tree", full)
         with pytest.raises(OSError, match="No space left"):
             save(tmp_path, 4)
     assert "step-000004" not in steps_in(tmp_path)

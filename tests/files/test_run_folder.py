@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 import time
 from pathlib import Path
@@ -12,9 +11,8 @@ from processes import forked
 
 from bydore_pyro.command_line.command_line import one_line_errors
 from bydore_pyro.errors import RunFolderError
-from bydore_pyro.files.files import provenance, read_hashed, with_hash
-from bydore_pyro.files.folders import lock_if_free
-from bydore_pyro.files.run_folder import RunFolder
+from bydore_pyro.files.locks import FolderLock
+from bydore_pyro.files.run_folder import RunFolder, release_folders
 
 
 def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
@@ -31,10 +29,8 @@ def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
         folder.write_config("case1", {"run": {"seed": 0}})
         with RunFolder(tmp_path / "run", resume=True) as again:  # of the same process
             again.write_text("a.txt", "x")
-        assert lock_if_free(tmp_path / "run") is None
     with pytest.raises(RunFolderError, match=r"found a run in .*run"):
         RunFolder(tmp_path / "run")
-    assert provenance()["versions"]["torch"] == importlib.metadata.version("torch")
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -72,7 +68,7 @@ def test_a_run_has_one_writer(tmp_path: Path, resume: bool) -> None:
     third.join(60)
     assert (second.exitcode, third.exitcode) == (2, 0)
     assert told.read_text().endswith("\nbegun\n")
-    assert list(path.parent.rglob("*")) == [path, *before[1:]], "a lock is no file"
+    assert list(path.parent.rglob("*")) == before, "no lock is left"
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -92,27 +88,17 @@ def test_a_folder_that_is_deleted_amid_a_run_is_not_made_again(
     assert list(tmp_path.glob("run/*")) == []
 
 
-def test_what_is_computed_once_is_kept_and_computed_again_where_it_was_changed(
-    tmp_path: Path,
-) -> None:
-    folder, calls = RunFolder(tmp_path / "run"), []
+def test_the_end_of_a_command_releases_its_folders(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="that no other process writes to"):
+        FolderLock(folder.path)
+    release_folders()
+    FolderLock(folder.path).release()
 
-    def compute() -> dict[str, float]:
-        calls.append(1)
-        return {"loss": 0.1 + 0.2}
 
-    found = folder.once("a/b.json", compute)
-    assert found == folder.once("a/b.json", compute) == {"loss": 0.1 + 0.2}
-    assert len(calls) == 1
-    path = tmp_path / "run" / "a" / "b.json"
-    whole = path.read_text()
-    assert read_hashed(path) == found
-    for damage in (whole.replace("0.3", "0.4"), "{", "[]", "{}"):
-        path.write_text(damage)
-        with pytest.warns(UserWarning, match="was changed: it is computed again"):
-            assert folder.once("a/b.json", compute) == found
-        assert path.read_text() == whole == with_hash(found)
-    assert read_hashed(tmp_path / "none.json") is None
-    quiet = RunFolder(tmp_path / "other", writes=False)  # of several processes one writes
-    assert quiet.once("b.json", compute) == compute()
+def test_work_of_a_run_is_kept_by_the_process_that_writes(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    assert folder.kept("a/b").get_or(lambda: 1) == folder.kept("a/b").get_or(lambda: 2) == 1
+    quiet = RunFolder(tmp_path / "other", writes=False)
+    assert quiet.kept("b").get_or(lambda: 3) == 3
     assert not (tmp_path / "other").exists()

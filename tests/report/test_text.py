@@ -51,6 +51,6 @@ def test_what_does_not_compare_is_said(tmp_path: Path) -> None:
     mixture = dataclasses.replace(
         mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
     )
-    config = {"run": {"validation": ["web"]}}
+    config = {"question": {"validation": ["web"]}}
     other = dataclasses.replace(record, path=Path("b"), mixture=mixture, config=config)
     assert len(cautions([record, other])) == 4

@@ -13,7 +13,7 @@ import pytest
 from processes import forked
 
 from bydore_pyro.command_line.command_line import one_line_errors
-from bydore_pyro.files.folders import appearing_file
+from bydore_pyro.files.writing import appearing_file
 from bydore_pyro.terminal.signals import (
     TOGETHER,
     Interrupted,

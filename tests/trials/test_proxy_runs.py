@@ -165,7 +165,9 @@ def test_a_proxy_that_is_stopped_while_it_is_judged_is_not_trained_again(
     assert [path.name for path in problem.runs.iterdir()] == [found.folder.name]
 
 
-def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Problem) -> None:
+def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(
+    problem: Problem, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Edited losses, NaN, flipped bits and another proxy's folder: none of them is believed."""
     runs = [planned("birds"), planned("greek")]
     first, second = train_runs(problem, runs, "x")
@@ -195,8 +197,8 @@ def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Prob
     ]
     for number, damage in enumerate(damages):
         damage()
-        with pytest.warns(UserWarning, match=f"{first.folder} is set aside as refused-"):
-            again = train_runs(problem, runs, "x")
+        again = train_runs(problem, runs, "x")
+        assert f"{first.folder} cannot be used; it is set aside as" in capsys.readouterr().err
         assert [run.losses for run in again] == [first.losses, second.losses]
         refused = list(problem.runs.glob("refused-*"))
         assert len(refused) == number + 1, "kept, to be looked at"
