@@ -10,11 +10,9 @@ from .held_out import HeldOut as HeldOut
 from .held_out import held_out_counts as held_out_counts
 from .index import FORMAT as FORMAT
 from .index import SPLITS as SPLITS
+from .index import UNITS as UNITS
 from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
-from .lengths import UNITS as UNITS
-from .names import check_name as check_name
-from .names import domain_of as domain_of
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import Pooled as Pooled
@@ -33,6 +31,8 @@ from .sources import TREE as TREE
 from .sources import files_below as files_below
 from .sources import read_list as read_list
 from .splits import CALLED as CALLED
+from .splits import check_name as check_name
+from .splits import domain_of as domain_of
 from .splits import domain_parts as domain_parts
 from .splits import named_sides as named_sides
 from .splits import sides_beside as sides_beside
@@ -40,8 +40,8 @@ from .splits import without_word as without_word
 from .splits import word_of as word_of
 from .store import END as END
 from .store import Text as Text
+from .store import TokenFile as TokenFile
 from .store import TokenStore as TokenStore
-from .store import WatchedFile as WatchedFile
 from .store import check_needed as check_needed
 from .store import file_sha256 as file_sha256
 from .store import is_store as is_store
