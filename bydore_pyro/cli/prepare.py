@@ -101,7 +101,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
     if names_shards(given.data):
         raise DataError(
             f"Expected text, found token shards ({given.data}), which bydore search --data reads "
-            "where they lie"
+            "in place"
         )
     join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer

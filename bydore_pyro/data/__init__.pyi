@@ -2,12 +2,12 @@ from .copies import copies_in as copies_in
 from .copies import without_documents as without_documents
 from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
+from .domains import HeldOut as HeldOut
 from .domains import SequenceStream as SequenceStream
+from .domains import held_out_counts as held_out_counts
 from .domains import held_out_stream as held_out_stream
 from .domains import twins as twins
 from .environment import KINDS as KINDS
-from .held_out import HeldOut as HeldOut
-from .held_out import held_out_counts as held_out_counts
 from .index import FORMAT as FORMAT
 from .index import SPLITS as SPLITS
 from .index import UNITS as UNITS

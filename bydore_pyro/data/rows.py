@@ -157,7 +157,7 @@ def _usable(
 ) -> Iterator[Row]:
     """Turns rows into texts; the one place that decides what is an error and what is skipped.
 
-    `columns` are those that can hold text, known once a row is read; else each row tells its own.
+    `columns` are those that can hold text, known once a row is read; else each row has its own.
     """
     number, noted = 0, _columns_read(config)
     try:

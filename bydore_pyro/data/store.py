@@ -262,6 +262,7 @@ class TokenStore:
         found = np.asarray(text[key])
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
+            text.require_unchanged()  # else that is the reason
             raise DataError(
                 f"Expected tokens below {self.vocabulary}, the vocabulary of {self.tokenizer}, "
                 f"found {largest} in the {side} text of '{name}'"

@@ -81,8 +81,8 @@ def open_shards(
     """Opens trainers' token shards as a store: mapped, nothing is copied or converted.
 
     The store's hash stands for each file's size, time and some blocks (`fingerprint`), and for all
-    ends of documents, which take eight bytes of memory each. As in every store, a file that changes
-    while it is read is told.
+    ends of documents, which take eight bytes of memory each. As of every store, a file that is
+    cut while it is read is an error.
 
     Args:
         data: What `shard_files` takes.
