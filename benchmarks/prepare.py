@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.environment import environment_files
 from bydore_pyro.data.tokenizer import load_encoder, train_tokenizer
 from bydore_pyro.files import provenance
 
@@ -66,7 +66,7 @@ if __name__ == "__main__":
 def words() -> np.ndarray:
     """Returns words of real text, in its frequencies."""
     found: list[str] = []
-    for source in environment_sources()[0]:
+    for source in environment_files()[0]:
         if source.domain == "docstrings":
             found += (next(source.read()).text or "").split()
         if len(found) >= WORDS:

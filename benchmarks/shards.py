@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.data import Domains, Text, TokenizerConfig, TokenStore, WatchedFile
+from bydore_pyro.data import Domains, Text, TokenFile, TokenizerConfig, TokenStore
 from bydore_pyro.data.tokenizer import train_tokenizer
 from bydore_pyro.shards import open_shards
 from bydore_pyro.shards.arrays import fingerprint, numbers
@@ -81,7 +81,7 @@ def reading(folder: Path, shards: int, sequences: int) -> str:
         np.zeros(64 * LENGTH, "<u2").tofile(path)
         tokens, ends = numbers(path, "<u2"), np.array([64 * LENGTH])
         plain.append(Text(tokens, ends))
-        files = [WatchedFile(path, fingerprint(path), fingerprint)]
+        files = [TokenFile(path, fingerprint(path), fingerprint)]
         watched.append(Text.in_files(tokens, ends, files))
     stores = [
         TokenStore(folder, {"a": Text.joined(texts)}, {}, {"vocabulary": 1})

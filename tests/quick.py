@@ -24,17 +24,17 @@ import bydore_pyro.data.environment
 import bydore_pyro.data.sources
 import bydore_pyro.report.page
 import bydore_pyro.setup.domains
-from bydore_pyro.data.documents import SourceFile
-from bydore_pyro.data.environment import KINDS, environment_sources
+from bydore_pyro.data.documents import File
+from bydore_pyro.data.environment import KINDS, environment_files
 from bydore_pyro.proxy import model_source
 
 PROXY = Path(__file__).parent / "inputs" / "proxy"
 
 
 @cache
-def some_sources() -> tuple[list[SourceFile], list[str]]:
+def some_sources() -> tuple[list[File], list[str]]:
     """About 200 files of every kind, listed once."""
-    sources, missing = environment_sources()
+    sources, missing = environment_files()
     kept = []
     for kind in KINDS:
         own = [source for source in sources if source.domain == kind]
@@ -61,8 +61,8 @@ QUICK = (
     (bydore_pyro.core.posterior, "CHAINS", 40),
     (bydore_pyro.core.posterior, "DRAWS", 2000),
     (bydore_pyro.core.posterior, "WEIGHED", 100),
-    (bydore_pyro.data.environment, "environment_sources", some_sources),
-    (bydore_pyro.data.sources, "environment_sources", some_sources),
+    (bydore_pyro.data.environment, "environment_files", some_sources),
+    (bydore_pyro.data.sources, "environment_files", some_sources),
     (bydore_pyro.report.page, "as_svg", lambda figure, salt: ""),
     (bydore_pyro.setup.domains, "model_source", smaller),
 )

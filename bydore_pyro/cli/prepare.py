@@ -101,7 +101,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
     if names_shards(given.data):
         raise DataError(
             f"Expected text, found token shards ({given.data}), which bydore search --data reads "
-            "where they lie"
+            "in place"
         )
     join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
@@ -180,20 +180,20 @@ def files_table(plan: Plan) -> str:
         counts = [f"{own.get(side, 0):,}" for side in SIDES]
         rows.append([name or "of no domain, or of many", *counts, left_out])
     lines = [Table(header=("files", *SIDES.values(), "left out"), rows=rows).as_text(), "", DECIDED]
-    for told, names in _files_by_name(plan).items():
-        lines.append(visible(f"{told}: {listed(names, MOST_NAMED)}."))
+    for what, names in _files_by_name(plan).items():
+        lines.append(visible(f"{what}: {listed(names, MOST_NAMED)}."))
     return "\n".join(lines)
 
 
 def _files_by_name(plan: Plan) -> dict[str, list[str]]:
     """The files that are held out or left out, by what is said of them."""
     found: dict[str, list[str]] = {}
-    for source in (*plan.sources, *plan.left_out):
-        if source.left_out:
-            found.setdefault(f"Left out ({source.left_out})", []).append(source.name)
-        elif source.split == "validation":
+    for one in plan.left_out:
+        found.setdefault(f"Left out ({one.reason})", []).append(one.name)
+    for source in plan.sources:
+        if source.file.side == "validation":
             found.setdefault("Held out", []).append(source.name)
-    return {told: sorted(names) for told, names in sorted(found.items())}
+    return {what: sorted(names) for what, names in sorted(found.items())}
 
 
 def _by_note(notes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -1,8 +1,8 @@
 """A token store that is being built.
 
 What has been read and written is recorded in a database, in one transaction with the hashes of the
-documents. A build that was killed goes on from its last record: arrays are cut back to their
-recorded lengths, and the source that it was in is read again up to the recorded row.
+documents. A build that was killed goes on behind the last file, or part of a file, that is
+recorded: arrays are cut back to their recorded lengths.
 
 A document may have been cut into several texts, and the last of these may be dropped as duplicates.
 So its end is known only when the next document of its place begins, and the end of the last
@@ -17,39 +17,30 @@ import os
 import shutil
 import sqlite3
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.documents import (
-    CorpusConfig,
-    Document,
-    SourceFile,
-    Split,
-    documents_of,
-    split_of_file,
-)
+from bydore_pyro.data.documents import CorpusConfig, Document, Source, Split
 from bydore_pyro.data.index import NOT_HASHED, SPLITS
-from bydore_pyro.data.lengths import Lengths
 from bydore_pyro.data.remote import list_anew
-from bydore_pyro.data.sizes import Sizes
+from bydore_pyro.data.sampling import Sizes, Taken
 from bydore_pyro.data.store import END, nothing_counted, stored_as
 from bydore_pyro.data.tokenizer import Encoded, Pending, encoding, load_encoder, vocabulary_of
 from bydore_pyro.errors import DataError
 
 RECORD = "progress.sqlite"
-RECORDS = 2  # kind of its content; a build goes on with its own kind alone
+RECORDS = 3  # kind of its content; a build goes on with its own kind alone
 BATCH = 500_000  # characters that are encoded at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
-#: Told how many of how many bytes of the sources have been read, and what was taken of them.
+#: Shows how many of how many bytes of the sources have been read, and what was taken of them.
 Bar = Callable[[float, float, str], None]
 
 
@@ -71,38 +62,40 @@ class Build:
         folder: Where; it holds the tokenizer already.
         sources: What goes into it, in this order.
         corpus: How documents are made.
-        cap: As for `documents_of`.
+        cap: As for `Taken`.
 
     Attributes:
         counts: By domain, as the index of the store holds them.
         beside: What the index holds beside them (`NOT_HASHED`), by its key and domain.
         sizes: Of the domains in all, as far as their files were read.
-        lengths: Of the rows and files that were read.
+        units: By domain, the number of rows or files that were read, and the bytes of their text
+            before anything is cut, dropped or left out; without text that is named validation text.
         nameless: How many rows were skipped before their domain was known.
-        source: Number of the next source; with `row`, the last row of it that was read.
+        source: Number of the next source.
     """
 
     def __init__(
         self,
         folder: Path,
-        sources: Sequence[SourceFile],
+        sources: Sequence[Source],
         corpus: CorpusConfig,
         cap: float | None = None,
     ) -> None:
-        self.folder, self.sources, self.corpus, self.cap = folder, sources, corpus, cap
+        self.folder, self.sources, self.taken = folder, sources, Taken(corpus, cap)
         self.vocabulary = vocabulary_of(load_encoder(folder / "tokenizer")[0])
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
         self.counts: dict[str, dict[str, Any]] = {}
         self.beside: dict[str, dict[str, Any]] = {key: {} for key in NOT_HASHED}
-        self.sizes, self.lengths = Sizes(), Lengths()
-        self.source = self.row = self.nameless = 0
-        # Bytes read, ahead of what is written; with no domain, all of a side.
-        self._taken: Counter[tuple[str | None, Split]] = Counter()
-        # Source and row of each place's last text, row 0 where all of the source is one document.
+        self.units: dict[str, list[int]] = {}
+        self.sizes = Sizes()
+        self.source = self.nameless = 0
+        # Source and row of the last text of each domain and side.
         self._last: dict[tuple[str, Split], tuple[int, int]] = {}
         self._touched: set[Path] = set()  # not yet on the disk
         self._batch: list[_Text] = []
         self._characters = 0  # of the batch
+        self._bar: Bar
+        self._ends: list[int]  # of the sources, in bytes of all of them
         self._encode: Callable[[list[str]], Pending]
         self._encoded: deque[tuple[Pending, list[_Text]]] = deque()
         self._database = sqlite3.connect(folder / RECORD, isolation_level=None)
@@ -121,13 +114,12 @@ class Build:
         found = self._database.execute("SELECT content FROM record").fetchone()
         if found:
             record = json.loads(found[0])
-            self.source, self.row, self.nameless, self.counts, self.beside, last, *more = record
-            self.sizes, self.lengths = Sizes(more[0]), Lengths(more[1])
-            self._last = {(name, split): (source, row) for name, split, source, row in last}
+            self.source, self.nameless, self.counts, self.beside, self.units, sizes = record
+            self.sizes = Sizes(sizes)
         for split in SPLITS:
             (self.folder / split).mkdir(exist_ok=True)
             for name, counts in self.counts.items():
-                self._count(name, split, counts[split]["bytes"])
+                self.taken.add(name, split, counts[split]["bytes"])
             for path in (self.folder / split).iterdir():
                 of_name = self.counts.get(path.stem.replace("=", "/"), nothing_counted())
                 recorded = of_name[split]
@@ -141,93 +133,85 @@ class Build:
         self._database.close()
 
     def run(self, processes: int, bar: Bar, cluster: str | None = None) -> None:
-        """Reads the rest of the sources, with so many processes or tasks that encode."""
-        sizes = [source.length or source.size for source in self.sources]
-        total, before = sum(sizes), sum(sizes[: self.source])
+        """Reads the rest of the sources, with so many processes or tasks that encode.
+
+        Raises:
+            DataError: When a file cannot be read.
+        """
         last, most = time.monotonic(), 2 * processes + 2  # batches on their way at a time
-        given = self.folder / "tokenizer", self.dtype, processes, cluster
-        with encoding(*given) as self._encode:
+        sizes = [source.size or source.file.size for source in self.sources]
+        self._bar, self._ends = bar, [0, *accumulate(sizes)]
+        with encoding(self.folder / "tokenizer", self.dtype, processes, cluster) as self._encode:
             for number in range(self.source, len(self.sources)):
-                source, start = self.sources[number], self.row
-                taken, reached, first = self._all_taken, 0, 0
-                done = start  # every document up to this row has been taken
-                for document in self._documents(number):
-                    first = first or document.row
-                    if document.split == "train":  # of the other side there may be more to come
-                        reached = document.reached or source.reached(document.row - first + 1)
-                    if document.row <= start:
-                        continue  # read before the build was stopped
-                    if document.row > done:
-                        if time.monotonic() - last > SECONDS_BETWEEN_RECORDS:
-                            self._record(number, done)
-                            last = time.monotonic()
-                        done = document.row
-                    self._take(document, number)
-                    if self._characters >= BATCH:
-                        self._submit(most)
-                        read = min(self._all_taken - taken, sizes[number])
-                        bar(before + read, total, self._so_far())
-                self._end(number, reached)
-                before += sizes[number]
-                self.row = 0
-            self._record(len(self.sources), 0)
+                self._read(number, most)
+                if time.monotonic() - last > SECONDS_BETWEEN_RECORDS:
+                    self._record(number + 1)
+                    last = time.monotonic()
+            self._record(len(self.sources))
         self._train_on_some()
-        bar(total, total, self._so_far())
-        for name, split in self._last:
-            # Where the last document of every place ends.
-            self._append(name, split, "ends", np.array([self.counts[name][split]["tokens"]], END))
+        bar(self._ends[-1], self._ends[-1], self._so_far())
+        for name, counts in self.counts.items():
+            for split in SPLITS:
+                if counts[split]["documents"]:  # where the last one ends
+                    self._append(name, split, "ends", np.array([counts[split]["tokens"]], END))
 
     def _train_on_some(self) -> None:
         """Moves the text of domains that the hash has held out whole to the side of training."""
-        named = {source.domain for source in self.sources if source.split is not None}
+        named = {source.domain for source in self.sources if source.file.side is not None}
         moved = []
         for name, counts in self.counts.items():
             if counts["train"]["tokens"] or {name, None} & named:
                 continue
             counts |= {"train": counts["validation"], "validation": counts["train"]}
-            if (name, "validation") in self._last:
-                self._last[name, "train"] = self._last.pop((name, "validation"))
             for ending in ("bin", "ends"):
                 path = self.folder / "validation" / f"{stored_as(name)}.{ending}"
                 if path.exists():
                     moved.append(path)
                     copy = self.folder / "train" / path.name
                     self._touched.add(Path(shutil.copyfile(path, copy)))
-        self._record(len(self.sources), 0)
+        self._record(len(self.sources))
         for path in moved:  # not before: who is killed here goes on from the record
             path.unlink()
 
-    def _documents(self, number: int) -> Iterator[Document]:
-        """Yields a source's documents; one that changes meanwhile is refused, not trusted."""
-        source = self.sources[number]
-        read = replace(source, read=partial(self.lengths.counted, number, source), part=None)
+    def _read(self, number: int, most: int) -> None:
+        """Takes the documents of a source until its domains need no more."""
+        source, reached, begun, before = self.sources[number], 0, False, self.taken.total
+        if self.taken.is_enough(source):
+            return  # and the file stays shut
         try:
-            yield from documents_of(read, self.corpus, self._taken, self.cap)
+            for document in source.documents():
+                if document.row_bytes is not None and source.file.side != "validation":
+                    of_domain = self.units.setdefault(str(document.domain), [0, 0])
+                    of_domain[0] += source.file.of_rows or not begun
+                    of_domain[1] += document.row_bytes
+                    begun = True
+                if self.taken.is_enough(source):
+                    break
+                if self.taken.leaves_out(source, document):
+                    continue
+                if document.split == "train":  # of the other side there may be more to come
+                    reached = document.reached
+                self._take(document, number)
+                if self._characters >= BATCH:
+                    self._submit(most)
+                    read = self._ends[number] + self.taken.total - before
+                    self._bar(min(read, self._ends[number + 1]), self._ends[-1], self._so_far())
         except (DataError, OSError):
             with suppress(OSError):
-                list_anew([source.path])
-            source.require_unchanged()  # else that is the reason
+                list_anew([source.file.path])
+            source.file.require_unchanged()  # else that is the reason
             raise
-        source.require_unchanged()
+        self._end(number, reached)
 
     def _end(self, number: int, reached: int) -> None:
         """Notes how much of a source was read: all of it; or, if none of its domain was read whole,
         up to where there was enough text, as far as that is known."""
         source = self.sources[number]
-        size = source.size if source.part is None else source.length or reached
-        full = self._taken[source.domain, "train"] >= self.corpus.most_bytes("train", self.cap)
-        if full:
-            size = 0 if self.sizes.has(source.domain or "") else reached
-        if size and split_of_file(source, self.corpus) != "validation":
-            self.sizes.end(number, source.domain or "", size)
-
-    @property
-    def _all_taken(self) -> int:
-        return sum(self._taken[None, split] for split in SPLITS)
-
-    def _count(self, name: str, split: Split, size: int) -> None:
-        for place in (name, None):
-            self._taken[place, split] += size
+        size, group = source.size or reached, source.domain or ""
+        if self.taken.is_full(source.domain, "train"):
+            size = 0 if self.sizes.has(group) else reached
+        if size and source.side != "validation":
+            self.sizes.end(number, group, size)
 
     def _take(self, document: Document, number: int) -> None:
         """Counts a document of a source and, where it is new, puts it into the batch."""
@@ -254,8 +238,8 @@ class Build:
             counts["in_validation_dropped" if held_out else "duplicates_dropped"] += 1
             return
         place = name, document.split
-        self._count(*place, len(content))
-        witness = number, 0 if self.sources[number].is_whole else document.row
+        self.taken.add(*place, len(content))
+        witness = number, document.row
         begins = self._last.get(place) != witness
         self._batch.append(_Text(text, name, document.split, len(content), begins, number))
         self._characters += len(text)
@@ -306,16 +290,14 @@ class Build:
             file.write(array.tobytes())
         self._touched.add(path)
 
-    def _record(self, source: int, row: int) -> None:
-        """Records that every row of the sources before, and this one's up to `row`, is written."""
+    def _record(self, source: int) -> None:
+        """Records that every document of the sources before this one is written."""
         self._submit(0)
-        self.sizes.close(source)
+        self.sizes.close()
         while self._touched:
             with self._touched.pop().open("rb") as file:
                 os.fsync(file.fileno())
-        last = [[*place, *witness] for place, witness in self._last.items()]
-        record = [source, row, self.nameless, self.counts, self.beside, last]
-        record += [self.sizes.state(), self.lengths.state()]
+        record = [source, self.nameless, self.counts, self.beside, self.units, self.sizes.state()]
         self._database.execute("DELETE FROM record")
         self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))
         self._database.execute("COMMIT")
@@ -326,5 +308,5 @@ class Build:
             counts["duplicates_dropped"] + counts["in_validation_dropped"]
             for counts in self.counts.values()
         )
-        megabytes = self._all_taken / 1e6
+        megabytes = self.taken.total / 1e6
         return f"{megabytes:,.0f} MB of {len(self.counts)} domains, {dropped:,} documents dropped"

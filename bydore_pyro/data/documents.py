@@ -1,6 +1,7 @@
-"""Sources to documents: order, cuts, caps, and the split into training and validation.
+"""Files to documents: what is a document, on which side of the split, and in which order.
 
-Whoever reads text of another kind makes `SourceFile`s, whose `read` yields rows; the rest follows.
+A `File` is what is listed. A `Source` is an iterator of documents that know their side;
+`sources_of` alone decides the sides. Whoever reads text of another kind makes `File`s.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -18,13 +20,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
+from bydore_pyro.data.streams import Part
 from bydore_pyro.errors import DataError
 
 Split = Literal["train", "validation"]
-Taken = Mapping[tuple[str | None, Split], int]  # bytes by domain and side
 
 # A file above this share of a domain's cap always trains where files are split: as validation it
 # would be most of it.
@@ -102,24 +103,20 @@ class CorpusConfig(Checked):
 
 
 @dataclass(frozen=True)
-class SourceFile:
-    """One source of text, most often a file.
+class File:
+    """What is listed: a file of text or of rows, or what is read like one.
 
     Attributes:
         name: Its path on any machine.
         domain: The domain that it feeds; None where each row names its own.
-        read: Yields its rows, or those of a part of it that is given.
+        read: Yields its rows, or those of a `Part` that is given.
         size: Bytes; 0 where unknown.
         version: Changes when the file changes: its time.
-        split: The side that it is on; when None it is drawn from the seed.
-        by_row: Whether the side is drawn row by row, or for the whole file.
-        by_piece: Whether it is drawn piece by piece; `in_reading_order` decides it.
+        path: Its place; None for what is no file.
+        side: That names or a list give it; None where the seed draws the side.
+        of_rows: Whether its rows are texts of their own, each on a side; else it is one text.
         domains: The domains that rows may name, where these are known.
-        path: Where it lies, None for what is no file.
-        part: The part of it that is read; None for all of it.
-        length: Bytes of the part; 0 where unknown.
-        left_out: Why it is not read, and only counted; None where it is read.
-        called: The name that calls it held-out text, where this does not decide.
+        misleading: Whether it is called like a held-out split, and this does not decide.
     """
 
     name: str
@@ -127,26 +124,11 @@ class SourceFile:
     read: Callable[..., Iterator[Row]]
     size: int = 0
     version: int = 0
-    split: Split | None = None
-    by_row: bool = False
-    by_piece: bool = False
-    domains: tuple[str, ...] = ()
     path: Path | None = None
-    part: Part | None = None
-    length: int = 0
-    left_out: str | None = None
-    called: str | None = None
-
-    def rows(self) -> Iterator[Row]:
-        """Yields the rows of the part, or all."""
-        return self.read() if self.part is None else self.read(self.part)
-
-    def reached(self, rows: int) -> int:
-        """Returns the bytes of the first `rows` rows of a row group; 0 where unknown."""
-        part = self.part
-        if part is None or part.group is None or part.end is None:
-            return 0
-        return round(self.length * rows / max(1, part.end - part.start))
+    side: Split | None = None
+    of_rows: bool = False
+    domains: tuple[str, ...] = ()
+    misleading: bool = False
 
     def require_unchanged(self) -> None:
         """Checks that size and time are still those of the listing.
@@ -162,11 +144,6 @@ class SourceFile:
         if found != (self.size, self.version):
             raise DataError(f"Expected {self.path} not to change while it is read, found a change")
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether one side of the split is drawn for the whole source."""
-        return self.split is None and not self.by_row and not self.by_piece
-
 
 class Document(NamedTuple):
     """A text between two ends of text; `text` is None of one that is left out.
@@ -175,7 +152,8 @@ class Document(NamedTuple):
         domain: That it belongs to.
         split: The side that it is on.
         text: Stripped.
-        row: Number of its row.
+        row: Number of its row or piece; the documents of one are not independent.
+        row_bytes: Bytes of the text of its row or piece, in the first document of it; else None.
         reached: Of its `Row`.
         left_out: Why there is no text.
         note: Of its `Row`.
@@ -185,126 +163,136 @@ class Document(NamedTuple):
     split: Split
     text: str | None
     row: int
+    row_bytes: int | None = None
     reached: int = 0
     left_out: LeftOut | None = None
     note: str | None = None
 
 
-def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
-    """Returns the sources domain by domain, shuffled by the seed.
+@dataclass(frozen=True)
+class Source:
+    """The documents of a file, or of a part of it.
+
+    Attributes:
+        file: Where they come from.
+        side: That all of them are on; None where they are on both.
+        size: Bytes of the file that are read; 0 where unknown.
+        documents: Yields them, or those of a `Part` of the file that is given.
+    """
+
+    file: File
+    side: Split | None
+    size: int
+    documents: Callable[..., Iterator[Document]]
+
+    @property
+    def name(self) -> str:
+        """The file's path on any machine."""
+        return self.file.name
+
+    @property
+    def domain(self) -> str | None:
+        """The domain that it feeds; None where each row names its own."""
+        return self.file.domain
+
+
+def sources_of(files: Iterable[File], config: CorpusConfig) -> list[Source]:
+    """Decides the side of every file, row or piece; returns the sources in reading order.
+
+    They come domain by domain, shuffled by the seed. Where names give no side, rows are split by a
+    hash of their text, so that the same text always lies on the same side. A text file lies on one
+    side, by a hash of its name, in every domain that it feeds: a Python file feeds its source and
+    its docstrings, and no validation text may be seen in training under another name. Of a domain
+    of few files the pieces of files are split like rows.
 
     Validation files come first, so that a document on both sides is dropped from training, and for
-    the same reason the domains of few files, which are split piece by piece, come next.
+    the same reason the domains of few files come next.
     """
-    shuffled: list[SourceFile] = []
-    in_order = sorted(sources, key=lambda source: (source.domain or "", source.name))
-    for domain, own in groupby(in_order, lambda source: source.domain or ""):
-        files = list(own)
+    shuffled: list[File] = []
+    in_order = sorted(files, key=lambda file: (file.domain or "", file.name))
+    for domain, of_domain in groupby(in_order, lambda file: file.domain or ""):
+        own = list(of_domain)
         rng = np.random.default_rng([config.data_seed, *domain.encode()])
-        shuffled += [files[i] for i in rng.permutation(len(files))]
+        shuffled += [own[i] for i in rng.permutation(len(own))]
     few = _of_few_files(shuffled, config)
-    dealt = [replace(s, by_piece=True) if s.is_whole and s.domain in few else s for s in shuffled]
+    found: tuple[list[Source], ...] = ([], [], [])  # in which order they are read
+    for file in shuffled:
+        in_pieces = _is_one_side(file) and file.domain in few
+        side = None if in_pieces else _side_of(file, config)
+        documents = partial(_documents, file, config, side, in_pieces)
+        place = 0 if side == "validation" else 1 if file.domain in few else 2
+        found[place].append(Source(file, side, file.size, documents))
+    return [source for sources in found for source in sources]
 
-    def place(source: SourceFile) -> int:
-        if split_of_file(source, config) == "validation":
-            return 0
-        return 1 if source.domain in few else 2
 
-    return sorted(dealt, key=place)
+def _is_one_side(file: File) -> bool:
+    """Whether the seed draws one side for the whole file."""
+    return file.side is None and not file.of_rows
 
 
-def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[str | None]:
+def _side_of(file: File, config: CorpusConfig) -> Split | None:
+    """The side that a whole file is on; None where its rows are split."""
+    if not _is_one_side(file):
+        return file.side
+    if file.size > LARGEST_VALIDATION_FILE * config.cap:
+        return "train"
+    return _drawn(file.name, config)
+
+
+def _of_few_files(files: Sequence[File], config: CorpusConfig) -> set[str | None]:
     """The domains whose files are split piece by piece: too few whole files would be held out.
 
     Not those whose files feed another domain too, where a file's pieces are others: it would lie on
     both sides. Nor those of which every file is a piece at most, where nothing would be gained.
     """
-    feeds = Counter(name for name, _ in {(s.name, s.domain) for s in sources})
+    feeds = Counter(name for name, _ in {(f.name, f.domain) for f in files})
     held_out: Counter[str | None] = Counter()
     taken: Counter[str | None] = Counter()
-    for source in sources:
-        name, size = source.domain, source.size
-        if split_of_file(source, config) != "validation" or 0 < size < config.shortest:
+    for file in files:
+        name, size = file.domain, file.size
+        if _side_of(file, config) != "validation" or 0 < size < config.shortest:
             continue
         if taken[name] < config.most_bytes("validation"):
             held_out[name] += 1
             taken[name] += size
-    whole = [s for s in sources if s.is_whole and s.domain is not None]
+    whole = [f for f in files if _is_one_side(f) and f.domain is not None]
     length = min(config.piece, LARGEST_VALIDATION_FILE * config.cap)
-    few = {s.domain for s in whole if s.size > length and held_out[s.domain] < FEWEST_HELD_OUT}
-    return few - {s.domain for s in whole if feeds[s.name] > 1}
+    few = {f.domain for f in whole if f.size > length and held_out[f.domain] < FEWEST_HELD_OUT}
+    return few - {f.domain for f in whole if feeds[f.name] > 1}
 
 
-def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
-    """Returns the side that a whole file is on, or None where its rows or pieces are split.
-
-    A file lies on one side in every domain that it feeds (a Python file feeds its source and its
-    docstrings), so no validation text is seen in training under another name.
-    """
-    if not source.is_whole:
-        return source.split
-    if source.size > LARGEST_VALIDATION_FILE * config.cap:
-        return "train"
-    return _drawn(source.name, config)
-
-
-def documents_of(
-    source: SourceFile, config: CorpusConfig, taken: Taken, cap: float | None = None
+def _documents(
+    file: File, config: CorpusConfig, side: Split | None, pieces: bool, part: Part | None = None
 ) -> Iterator[Document]:
-    """Yields the documents of a source until its domains need no more.
-
-    Rows and pieces are split by a hash of their text, so the same text always lies on the same
-    side.
-
-    Args:
-        source: Where they come from.
-        config: What becomes a document.
-        taken: Bytes that were taken, by domain and side. The caller keeps them up to date, and by
-            None those of all domains that rows name.
-        cap: Most text of the source's domain, or of all domains that its rows name, in bytes; the
-            config's, of each domain, when None.
+    """Yields the documents of a file or of a part of it, with their sides.
 
     Raises:
-        DataError: When the source has no domain and a row of it names none.
+        DataError: When the file has no domain and a row of it names none.
     """
-    of_file = split_of_file(source, config)
-    sides: tuple[Split, ...] = (of_file,) if of_file else ("train", "validation")
-    names: tuple[str | None, ...] = (source.domain,)
-    if source.domain is None and cap is None:
-        names = source.domains
-
-    def is_full(domain: str | None, side: Split) -> bool:
-        place = domain if cap is None else source.domain
-        return taken.get((place, side), 0) >= config.most_bytes(side, cap)
-
-    def is_done() -> bool:
-        return bool(names) and all(is_full(name, side) for name in names for side in sides)
-
-    if is_done():
-        return  # and the file stays shut
-    for row in in_pieces(source.rows(), config) if source.by_piece else source.rows():
-        if is_done():
-            return
-        domain = source.domain or row.domain
+    earliest = max(config.shortest, min(SHORT_END, config.longest_document // 2))
+    rows = file.read() if part is None else file.read(part)
+    for row in in_pieces(rows, config) if pieces else rows:
+        domain = file.domain or row.domain
         if row.text is None:
             yield Document(domain, "train", None, row.number, left_out="skipped")
             continue
         if domain is None:
             raise DataError(
-                f"Expected a domain in every row, found none: {source.name}, row {row.number}"
+                f"Expected a domain in every row, found none: {file.name}, row {row.number}"
             )
-        side = of_file or _drawn(row.text, config)
-        if not row.text.strip():
-            yield Document(domain, side, None, row.number, left_out="empty", note=row.note)
-            continue
-        earliest = max(config.shortest, min(SHORT_END, config.longest_document // 2))
-        for text in _cut(row.text, config.longest_document, earliest, 1):
-            if is_full(domain, side):
-                break
+        split = side or _drawn(row.text, config)
+        of_row = Document(domain, split, None, row.number, reached=row.reached, note=row.note)
+        size: int | None = len(row.text.strip().encode())
+        if not size:
+            yield of_row._replace(left_out="empty", row_bytes=size)
+        for text in _cut(row.text, config.longest_document, earliest, 1) if size else ():
             if len(text) >= config.shortest:
-                yield Document(domain, side, text, row.number, row.reached, None, row.note)
+                yield of_row._replace(text=text, row_bytes=size)
             elif text:
-                yield Document(domain, side, None, row.number, left_out="too_short", note=row.note)
+                yield of_row._replace(left_out="too_short", row_bytes=size)
+            else:
+                continue
+            size = None
 
 
 def _drawn(text: str, config: CorpusConfig) -> Split:

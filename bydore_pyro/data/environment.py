@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from bydore_pyro.data.documents import SourceFile
+from bydore_pyro.data.documents import File
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
 
@@ -46,11 +46,11 @@ Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 TEST_FOLDERS = {"test", "tests", "testing", "_tests"}
 
 
-def environment_sources() -> tuple[list[SourceFile], list[str]]:
+def environment_files() -> tuple[list[File], list[str]]:
     """Lists the environment's text files; each feeds one of the `KINDS`, a Python file two.
 
     Returns:
-        The sources, and the distributions of the fixed list that are missing.
+        The files, and the distributions of the fixed list that are missing.
     """
     library = Path(sysconfig.get_path("stdlib"))
     listed = [("stdlib" / path, library / path) for path in _standard_library(library)]
@@ -63,7 +63,7 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
             continue
         folder = Path(str(found.locate_file("")))
         listed += [(PurePosixPath(file), folder / file) for file in found.files or []]
-    sources = []
+    files = []
     for name, path in listed:
         kind = _kind(name)
         if kind is None or ".." in name.parts or not path.is_file():
@@ -74,8 +74,8 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
         size, version = size_and_time(path)
         for domain, read in kinds.items():
             rows = partial(_one_row, read, path)
-            sources.append(SourceFile(str(name), domain, rows, size, version, path=path))
-    return sources, missing
+            files.append(File(str(name), domain, rows, size, version, path))
+    return files, missing
 
 
 def _standard_library(library: Path) -> Iterator[PurePosixPath]:

@@ -19,6 +19,7 @@ COUNTS = ("tokens", "independent_documents")  # of a domain's side, that arrays 
 # What is counted and noted by domain beside its entry, as stores of the same tokens have one hash:
 # documents left out, and how files were read.
 NOT_HASHED = ("too_short", "empty", "notes")
+UNITS = "units"  # what a user has by domain: rows or files, their count and bytes
 DTYPES = ("<u2", "<u4", "<u8")
 
 

@@ -1,4 +1,4 @@
-"""What a file holds, told by its name and by its beginning."""
+"""What a file holds, by its name and by its beginning."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(path: Path) -> Kind:
-    """Returns what the endings of a name tell; in any case of letters."""
+    """Returns what the endings of a name say, in any case of letters."""
     *_, before, last = ["", "", *(ending.lower() for ending in path.suffixes)]
     compression = COMPRESSED.get(last)
     return Kind(FORMS.get(before if compression else last, "text"), compression)

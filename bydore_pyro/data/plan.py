@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.documents import CorpusConfig, Source, sources_of
 from bydore_pyro.data.index import FORMAT
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sampling import in_parts
-from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.sources import LeftOut, list_files
 from bydore_pyro.data.tokenizer import TokenizerConfig, encode, load_encoder
 from bydore_pyro.files import content_hash
 from bydore_pyro.terminal import tell
@@ -33,12 +33,12 @@ class Plan:
     """
 
     data: str
-    sources: list[SourceFile]
+    sources: list[Source]
     corpus: CorpusConfig
     rows: RowConfig
     tokenizer: TokenizerConfig
     tokens: float | None = None
-    left_out: Sequence[SourceFile] = ()
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -54,8 +54,9 @@ class Plan:
     @property
     def key(self) -> str:
         """A hash of all that makes a difference."""
-        files = [[s.domain, s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources]
-        files += [[s.domain, s.name, s.left_out] for s in self.left_out]
+        read = (source.file for source in self.sources)
+        files = [[f.domain, f.name, f.size, f.version, f.side] for f in read]
+        files += [[*one] for one in self.left_out]
         return content_hash([FORMAT, self.data, files, self.options])[:16]
 
     @property
@@ -63,9 +64,9 @@ class Plan:
         """How many files of each domain are on which side, or left out for which reason; those
         whose side is "drawn" are split by the seed. "" has the files whose rows name domains."""
         found: dict[str, dict[str, int]] = {}
-        for source in (*self.sources, *self.left_out):
-            of_domain = found.setdefault(source.domain or "", {})
-            side = source.left_out or source.split or "drawn"
+        sides = [(source.domain, source.file.side or "drawn") for source in self.sources]
+        for domain, side in (*sides, *((one.domain, one.reason) for one in self.left_out)):
+            of_domain = found.setdefault(domain or "", {})
             of_domain[side] = of_domain.get(side, 0) + 1
         return {name: dict(sorted(own.items())) for name, own in sorted(found.items())}
 
@@ -73,7 +74,7 @@ class Plan:
     def domains(self) -> list[str]:
         """The domains that are known before anything is read, sorted."""
         named = {s.domain for s in self.sources if s.domain is not None}
-        return sorted(named.union(*(s.domains for s in self.sources)))
+        return sorted(named.union(*(s.file.domains for s in self.sources)))
 
 
 def make_plan(
@@ -86,7 +87,7 @@ def make_plan(
     """Lists what goes into a store; opens no source.
 
     Args:
-        data: What `list_sources` takes.
+        data: What `list_files` takes.
         corpus: How documents are made.
         rows: The columns of rows.
         tokenizer: Which tokenizer.
@@ -94,22 +95,20 @@ def make_plan(
             corpus's limit. Of domains that rows name it holds what it happens to find.
 
     Raises:
-        DataError: See `list_sources`.
+        DataError: See `list_files`.
     """
     corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
     for name in OF_SHARDS:
         if tokenizer is not None and getattr(tokenizer, name) is not None:
             tell(f"without effect on text: {name}")
-    listed = list_sources(data, rows)
-    left_out = [source for source in listed if source.left_out]
-    sources = [source for source in listed if not source.left_out]
+    files, left_out = list_files(data, rows)
     if corpus.shortest_document is None:
         shortest = SHORTEST_OF_ENVIRONMENT if data == "environment" else 1
         corpus = replace(corpus, shortest_document=shortest)
     if tokens is not None:
-        cap = tokens * BYTES_OF_A_TOKEN / len({source.domain for source in sources})
+        cap = tokens * BYTES_OF_A_TOKEN / len({file.domain for file in files})
         corpus = replace(corpus, domain_megabytes=cap / 1e6)
-    sources = in_reading_order(sources, corpus)
+    sources = sources_of(files, corpus)
     return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig(), tokens, left_out)
 
 
@@ -123,7 +122,7 @@ def sample_text(plan: Plan) -> Iterator[str]:
         passed = 0
         if source.domain is not None and taken.get(source.domain, 0) >= share:
             continue
-        for document in documents_of(source, plan.corpus, {}):
+        for document in source.documents():
             name = document.domain
             if document.text is None or name is None or document.split != "train":
                 continue

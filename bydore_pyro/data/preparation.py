@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import fields
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data.build import RECORD, RECORDS, Build
-from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, building_place, sha256_of
-from bydore_pyro.data.lengths import UNITS, units_of
+from bydore_pyro.data.documents import CorpusConfig, File
+from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, UNITS, building_place, sha256_of
+from bydore_pyro.data.kinds import is_row_file
 from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.rows import RowConfig
@@ -114,13 +114,13 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         cap = most_text(plan, partial / "tokenizer")
         sources = in_parts(plan.sources, plan.corpus, cap)
         with closing(Build(partial, sources, plan.corpus, cap)) as build:
-            if build.source or build.row:
+            if build.source:
                 tell(f"going on where {partial} stopped")
             with progress_bar() as bar:
                 build.run(processes, bar, cluster)
-            list_anew(source.path for source in sources)
-            for source in sources:
-                source.require_unchanged()
+            list_anew(source.file.path for source in plan.sources)
+            for source in plan.sources:
+                source.file.require_unchanged()
             if build.nameless:
                 withdrawn = ", or a withdrawn one" if plan.data.startswith("pile:") else ""
                 tell(f"skipped {build.nameless} rows that name no domain{withdrawn}")
@@ -130,13 +130,14 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         raise OSError(
             "A worker process died, most often from lack of memory; the same command continues"
         ) from None
-    listed = bytes_listed(plan.sources, plan.corpus) if plan.data != "environment" else {}
+    listed = bytes_listed(plan.sources) if plan.data != "environment" else {}
     for name, counts in build.counts.items():
         group = name if name in listed else ""
         if size := build.sizes.of(name, group, listed.get(group, 0)):
             counts["train"]["in_all"] = size
     domains = dict(sorted(build.counts.items()))
-    units = units_of(plan.sources, build.lengths.counts, listed=plan.data != "environment")
+    files = [source.file for source in plan.sources]
+    units = units_of(files, build.units, listed=plan.data != "environment")
     small = _leave_out(partial, plan, domains, build.beside)
     for name, counts in domains.items():
         for split in SPLITS:
@@ -160,6 +161,43 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         "files": plan.files,
         **plan.options,
     }
+
+
+def units_of(
+    files: Sequence[File], counts: Mapping[str, Sequence[int]], *, listed: bool
+) -> dict[str, dict[str, Any]]:
+    """Returns of each domain what its user has, "rows" or "files", their `count` and `bytes`: what
+    a trainer draws that samples whole documents.
+
+    A store holds texts of bounded length, without copies. Neither their number nor that of its
+    independent documents, which may be pieces of a file, is the number of a user's rows or files.
+
+    Args:
+        files: All of the data's.
+        counts: `Build.units`: of a sampled domain what was read of it.
+        listed: Whether the text of a text file is all that it holds. Text files are then counted in
+            this list, whether they were read or not.
+
+    Returns:
+        By domain; one that has rows and text files too is left out, since nobody can say which of
+        them a trainer draws.
+    """
+    of_domain: dict[str | None, list[File]] = {}
+    for file in files:
+        if file.side != "validation":
+            of_domain.setdefault(file.domain, []).append(file)
+    found = {}
+    for name, (count, size) in counts.items():
+        own = [*of_domain.get(name, ()), *of_domain.get(None, ())]
+        texts = [file for file in own if file.path is not None and not is_row_file(file.path)]
+        rows = sum(file.of_rows for file in own if file not in texts)
+        if 0 < rows < len(own):
+            continue
+        if listed and len(texts) == len(own):
+            sizes = [file.size for file in texts if file.size]
+            count, size = len(sizes), sum(sizes)
+        found[name] = {"of": "rows" if rows else "files", "count": count, "bytes": size}
+    return found
 
 
 def _leave_out(
@@ -205,7 +243,7 @@ def load_tokens(
     """Opens a token store, or reads, tokenizes and caches the named data.
 
     Args:
-        data: The folder of a store, or what `bydore_pyro.data.sources.list_sources` takes.
+        data: The folder of a store, or what `bydore_pyro.data.sources.list_files` takes.
         corpus: How documents are made; without effect on a store, as `tokenizer` and `rows`.
         tokenizer: Which tokenizer.
         rows: The columns of rows.
@@ -222,7 +260,7 @@ def load_tokens(
         tell_idle(f"the token store {data}", (corpus, rows, named))
         return store
     plan = make_plan(data, corpus, rows, tokenizer)
-    if all(source.domain is not None or source.domains for source in plan.sources):
+    if all(source.domain is not None or source.file.domains for source in plan.sources):
         selected(needed, plan.domains)
     folder = (cache or cache_folder()) / plan.key
     if folder.is_dir():

@@ -35,9 +35,9 @@ def path_of(place: str) -> Path:
         path.fs  # noqa: B018 - imports the package that reads it
     except (ImportError, ValueError) as error:
         kind = place.partition("://")[0]
-        mend = f": pip install 'bydore-pyro[{EXTRAS[kind]}]'" if kind in EXTRAS else ""
+        fix = f": pip install 'bydore-pyro[{EXTRAS[kind]}]'" if kind in EXTRAS else ""
         raise DataError(
-            f"Expected a package that reads {kind}://, found none ({one_line(error)}){mend}"
+            f"Expected a package that reads {kind}://, found none ({one_line(error)}){fix}"
         ) from None
     return path.resolve()  # a store of objects does not know '..'
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.command_line import option, require_fields
-from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
 from bydore_pyro.data.kinds import (
     UTF_16,
     Compression,
@@ -26,10 +25,17 @@ from bydore_pyro.data.kinds import (
     no_text,
     says_text,
 )
-from bydore_pyro.data.names import check_name
-from bydore_pyro.data.packed import unpacked
-from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
+from bydore_pyro.data.splits import check_name
+from bydore_pyro.data.streams import (
+    Part,
+    Sips,
+    lines_of,
+    numbered_lines,
+    rows_of,
+    too_long,
+    unpacked,
+)
 from bydore_pyro.errors import DataError, expecting, listed, one_line
 from bydore_pyro.files import plain_json
 from bydore_pyro.terminal import visible
@@ -73,10 +79,13 @@ class RowConfig:
 class Row(NamedTuple):
     """One text of a source.
 
-    `number` counts lines, rows or pieces from 1, in the file or in the part of it that is read.
-    `text` is None for what could not be used. `domain` is what the domain column names. `reached`
-    is how many bytes of a compressed file its part has taken up to there; 0 in other files.
-    `note` says how the file was read where there is another way, in the first row that shows it.
+    Attributes:
+        number: Of the line, row or piece, from 1, in the file or in the part of it that is read.
+        text: None for what could not be used.
+        domain: The name in the domain column, if there is one.
+        reached: Bytes of a compressed file, or of a row group, that its part has taken up to there;
+            0 in other files.
+        note: How the file was read where there is another way, in the first row that shows it.
     """
 
     number: int
@@ -100,7 +109,10 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
     if form == "parquet":
         columns: list[str] = []
         rows_of_table = _table_rows(path, config, part, columns)
-        yield from _usable(rows_of_table, str(path), "row", config, columns)
+        for number, row in enumerate(
+            _usable(rows_of_table, str(path), "row", config, columns), start=1
+        ):
+            yield row._replace(reached=_reached(part, number))
         return
     start = part.start if part else 0
     if part is not None and form == "json" and can_be_entered(path):
@@ -128,8 +140,10 @@ def read_hub(
     """
     import datasets
 
-    told = f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be"
-    with expecting(f"{told} opened:"):
+    with expecting(
+        f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be "
+        "opened:"
+    ):
         stream = datasets.load_dataset(name, subset, split=split, streaming=True)
     yield from _usable(enumerate(stream, start=1), f"hub:{name}", "row", config)
 
@@ -143,7 +157,7 @@ def _usable(
 ) -> Iterator[Row]:
     """Turns rows into texts; the one place that decides what is an error and what is skipped.
 
-    `columns` are those that can hold text, known once a row is read; else each row tells its own.
+    `columns` are those that can hold text, known once a row is read; else each row has its own.
     """
     number, noted = 0, _columns_read(config)
     try:
@@ -172,9 +186,9 @@ def _usable(
         # Of a remote file it may be the connection, which is no row to be skipped.
         if config.on_error == "stop" or is_remote(place):
             where = f"after {unit} {number}" if number else "at its beginning"
-            told = one_line(error) or type(error).__name__
+            reason = one_line(error) or type(error).__name__
             raise DataError(
-                f"Expected a whole file, found one that breaks {where}: {place}: {told}"
+                f"Expected a whole file, found one that breaks {where}: {place}: {reason}"
             ) from None
         yield Row(number + 1, None)
 
@@ -264,6 +278,13 @@ def _unpacked(
                 each = packed.tell() / plain.tell()  # bytes of the file for one that comes out
                 before = round(begun * each) if before is None else before
                 yield row._replace(reached=round(at * each) - before)
+
+
+def _reached(part: Part | None, rows: int) -> int:
+    """Estimates the bytes of the first `rows` rows of a part of a row group; 0 where unknown."""
+    if part is None or part.end is None:
+        return 0
+    return round(part.size * rows / max(1, part.end - part.start))
 
 
 def _table_rows(
@@ -365,5 +386,7 @@ def _decoded(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, end: 
         return decoder.decode(block, final=not block)
     except UnicodeDecodeError as error:
         at = end - len(error.object) + error.start
-        told = f"Expected UTF-8, found other bytes, {path}, byte {at}"
-        raise DataError(f"{told}: convert it to UTF-8, or give --on_error skip") from None
+        raise DataError(
+            f"Expected UTF-8, found other bytes, {path}, byte {at}: convert it to UTF-8, or give "
+            "--on_error skip"
+        ) from None

@@ -1,4 +1,4 @@
-"""What `--data` can name: the environment, a folder, a list of domains, the Pile, a hub dataset."""
+"""Where text is listed: the environment, a folder, a list of domains, the Pile, a hub dataset."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bydore_pyro.data.documents import SourceFile, Split
-from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.documents import File, Split
+from bydore_pyro.data.environment import environment_files
 from bydore_pyro.data.index import SPLITS
 from bydore_pyro.data.kinds import head, is_beside_rows, is_notice, is_row_file, is_rows_or_txt
-from bydore_pyro.data.names import check_name, domain_of
-from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import LARGE_TEXT, Row, RowConfig, read_hub, read_rows, read_text
-from bydore_pyro.data.splits import CALLED, Named, domain_parts, named_sides, sides_beside
+from bydore_pyro.data.splits import (
+    CALLED,
+    Named,
+    check_name,
+    domain_of,
+    domain_parts,
+    named_sides,
+    sides_beside,
+)
+from bydore_pyro.data.streams import Part
 from bydore_pyro.errors import DataError, listed, one_line
 from bydore_pyro.files import readable, yaml_or_json
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
@@ -34,6 +41,17 @@ BESIDE_ROWS = "read as plain text, in a domain that has files of rows too"
 NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
 
+class LeftOut(NamedTuple):
+    """A file that is not read: its name, the domain that it lies in, and the reason."""
+
+    name: str
+    domain: str | None
+    reason: str
+
+
+Listed = list[File | LeftOut]
+
+
 class ListedDomain(NamedTuple):
     """A domain of a list: its places, without `validation` where it names no sides, and the column
     of its text, if it names one."""
@@ -43,10 +61,8 @@ class ListedDomain(NamedTuple):
     text_column: str | None
 
 
-def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
-    """Lists the sources of text and the domains that they feed; opens none but a list of domains.
-
-    Sources that are left out are among them, with the reason in `left_out`.
+def list_files(data: str, rows: RowConfig) -> tuple[list[File], list[LeftOut]]:
+    """Lists the files of text, and those that are left out; opens none but a list of domains.
 
     Args:
         data: ``"environment"``; a folder of domains, or a tree of them, ``DATA/**``; a JSON or YAML
@@ -59,28 +75,30 @@ def list_sources(data: str, rows: RowConfig) -> list[SourceFile]:
         DataError: When there is no such data, it cannot be read, or a domain has no files.
     """
     with readable_place(data):
-        found = _listed_sources(data, rows)
+        listed_files = _listed_files(data, rows)
+    files = [one for one in listed_files if isinstance(one, File)]
+    left_out = [one for one in listed_files if isinstance(one, LeftOut)]
     names: dict[str, list[str]] = {}
-    of_rows = {s.domain for s in found if s.path and not s.left_out and is_row_file(s.path)}
-    for source in found:
-        if source.left_out:
-            names.setdefault(f"left out ({source.left_out})", []).append(source.name)
-        elif source.called:
-            names.setdefault(CALLED, []).append(source.name)
-        elif source.domain in of_rows and source.path and not is_rows_or_txt(source.path):
-            names.setdefault(BESIDE_ROWS, []).append(source.name)
-    for told, own in names.items():
-        tell(f"{told}: {listed(own, 5)}")
-    return found
+    for one in left_out:
+        names.setdefault(f"left out ({one.reason})", []).append(one.name)
+    of_rows = {file.domain for file in files if file.path and is_row_file(file.path)}
+    for file in files:
+        if file.misleading:
+            names.setdefault(CALLED, []).append(file.name)
+        elif file.domain in of_rows and file.path and not is_rows_or_txt(file.path):
+            names.setdefault(BESIDE_ROWS, []).append(file.name)
+    for what, own in names.items():
+        tell(f"{what}: {listed(own, 5)}")
+    return files, left_out
 
 
-def _listed_sources(data: str, rows: RowConfig) -> list[SourceFile]:
+def _listed_files(data: str, rows: RowConfig) -> Listed:
     path = path_of(data)
     if data == "environment":
-        sources, missing = environment_sources()
+        files, missing = environment_files()
         if missing:
             tell(f"not installed, so not part of the corpus: {', '.join(missing)}")
-        return sources
+        return [*files]
     if data.startswith(PILE):
         return _pile(data.removeprefix(PILE), rows)
     if path.is_file() and path.suffix in LISTS and not _names_domains(path, rows):
@@ -100,7 +118,7 @@ def _names_domains(path: Path, rows: RowConfig) -> bool:
     return rows.domain_column is not None and is_row_file(path) and b'"domains"' not in head(path)
 
 
-def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
+def _folder(folder: Path, rows: RowConfig) -> Listed:
     """Each sub-folder is a domain, and each file of rows or of text (.txt) beside them.
 
     Others are left out.
@@ -115,28 +133,26 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
     _refuse_sides(
         folder, [one for one in entries if _is_domain(one) and not (tree and one.is_dir())]
     )
-    domains: dict[str, list[SourceFile]] = {}
-    if tree:
-        domains = _tree(folder, rows)
-    beside = []
+    domains = _tree(folder, rows) if tree else {}
+    beside: Listed = []
     for entry in () if tree else entries:
         if entry.name.startswith("."):
             continue
         if not _is_domain(entry) or is_beside_rows(entry, ()):
             about = is_notice(entry) or is_beside_rows(entry, ())
             reason = NO_TEXT if about else NO_DOMAIN
-            beside.append(SourceFile(_named(entry, folder), None, _nothing, left_out=reason))
+            beside.append(LeftOut(_named(entry, folder), None, reason))
             continue
         name = domain_of(entry.name if entry.is_dir() else entry.name.split(".")[0])
         check_name(name)
         if name in domains:
             raise DataError(f"Expected every domain once, found '{name}' again: {entry}")
-        domains[name] = _sources(entry, rows, folder, name)
-        if all(source.left_out for source in domains[name]):
+        domains[name] = _files_in(entry, rows, folder, name)
+        if all(isinstance(file, LeftOut) for file in domains[name]):
             raise DataError(f"Expected text files, found none in {entry}")
     if not domains:
         raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
-    return [source for sources in domains.values() for source in sources] + beside
+    return [file for files in domains.values() for file in files] + beside
 
 
 def _is_domain(entry: Path) -> bool:
@@ -154,7 +170,7 @@ def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
         )
 
 
-def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
+def _tree(folder: Path, rows: RowConfig) -> dict[str, Listed]:
     """Each folder that holds files is a domain, called by its path without the name of a side; and
     each file beside the topmost."""
     files = files_below(folder)
@@ -167,14 +183,14 @@ def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
     return {name: _sided(folder, own, rows, folder, name) for name, own in found.items()}
 
 
-def _sources(
+def _files_in(
     path: Path,
     rows: RowConfig,
     root: Path,
     domain: str | None,
     split: Split | None = None,
     files: Sequence[Path] | None = None,
-) -> list[SourceFile]:
+) -> Listed:
     """A file, or the files below a folder; with no `domain`, those of rows, which name theirs.
 
     Where the list names no side, the names of files and folders below the path do.
@@ -191,7 +207,7 @@ def _sided(
     root: Path,
     domain: str | None,
     split: Split | None = None,
-) -> list[SourceFile]:
+) -> Listed:
     """The files of a path on the side of the list, or on those that names decide.
 
     Where a validation split stands, all others are training files. A test split is left out: it is
@@ -204,29 +220,26 @@ def _sided(
     drawn: Split | None = None
     if any(named.side == "validation" for file, named in files.items() if file not in beside):
         drawn = "train"
-    found = []
+    found: Listed = []
     for file, named in files.items():
         side, reason = split or drawn, NO_TEXT if file in beside else None
         if reason is None and split != "validation" and named.side not in (None, "train"):
             side = "validation"
             reason = f"{named.side} split" if split or named.side == "test" else None
         if reason:
-            found.append(SourceFile(_named(file, root), domain, _nothing, left_out=reason))
+            found.append(LeftOut(_named(file, root), domain, reason))
         else:
-            called = None if split else named.called
-            found.append(_source(file, rows, root, domain, side, called))
+            listed_file = _file(file, rows, root, domain, side)
+            misleading = split is None and named.called is not None
+            found.append(dataclasses.replace(listed_file, misleading=misleading))
     return found
-
-
-def _nothing() -> Iterator[Row]:
-    return iter(())
 
 
 def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False) -> list[Path]:
     """Returns the files below a path, itself if it is a file; if asked for, `empty` folders too.
 
     A link to a folder that it lies in is passed over. What cannot be read, as a link that leads
-    nowhere or a pipe, counts as a file: `_source` refuses or skips it.
+    nowhere or a pipe, counts as a file: `_file` refuses or skips it.
     """
     if not path.is_dir():
         return [path]
@@ -240,14 +253,7 @@ def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False)
     return [f for p in inside for f in files_below(p, (*above, real), empty=empty)]
 
 
-def _source(
-    path: Path,
-    rows: RowConfig,
-    root: Path,
-    domain: str | None,
-    split: Split | None,
-    called: str | None,
-) -> SourceFile:
+def _file(path: Path, rows: RowConfig, root: Path, domain: str | None, side: Split | None) -> File:
     size, version, unusable = 0, 0, None
     try:
         size, version = size_and_time(path)
@@ -266,10 +272,8 @@ def _source(
         read = partial(read_rows, path, rows)
     else:
         read = partial(read_text, path, rows)
-    by_row = is_row_file(path) or size > LARGE_TEXT
-    return SourceFile(
-        _named(path, root), domain, read, size, version, split, by_row, path=path, called=called
-    )
+    of_rows = is_row_file(path) or size > LARGE_TEXT
+    return File(_named(path, root), domain, read, size, version, path, side, of_rows)
 
 
 def _named(path: Path, root: Path) -> str:
@@ -277,26 +281,24 @@ def _named(path: Path, root: Path) -> str:
     return readable(path.relative_to(root).as_posix() if inside else path.as_posix())
 
 
-def _hub(
-    name: str, rows: RowConfig, domain: str | None = None, split: Split | None = None
-) -> SourceFile:
+def _hub(name: str, rows: RowConfig, domain: str | None = None, split: Split | None = None) -> File:
     """A dataset: ``hub:owner/name`` or ``hub:owner/name:subset``, with ``@split`` at the end."""
     named, _, part = name.removeprefix(HUB).partition("@")
     dataset, _, subset = named.partition(":")
     if not dataset:
         raise DataError("Expected the name of a dataset after 'hub:', found none")
     read = partial(read_hub, dataset, rows, subset or None, part or "train")
-    return SourceFile(name, domain, read, split=split, by_row=True)
+    return File(name, domain, read, side=split, of_rows=True)
 
 
-def _of_rows(path: Path, rows: RowConfig) -> list[SourceFile]:
-    sources = _sources(path, rows, path, None)
-    if all(source.left_out for source in sources):
+def _of_rows(path: Path, rows: RowConfig) -> Listed:
+    files = _files_in(path, rows, path, None)
+    if all(isinstance(file, LeftOut) for file in files):
         raise DataError(f"Expected .jsonl, .json, .csv, .tsv or .parquet files, found none: {path}")
-    return sources
+    return files
 
 
-def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
+def _pile(data: str, rows: RowConfig) -> Listed:
     """The Pile's published domains, by their short names, out of a folder or from the hub."""
     config = dataclasses.replace(rows, domain_column=rows.domain_column or PILE_COLUMN)
     if not data:
@@ -313,18 +315,21 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
 
     names = tuple(PILE_DOMAINS.values())
     return [
-        dataclasses.replace(source, read=partial(published, source.read), domains=names)
-        for source in ([_hub(HUB + data, config)] if on_hub else _of_rows(path, config))
+        dataclasses.replace(one, read=partial(published, one.read), domains=names)
+        if isinstance(one, File)
+        else one
+        for one in ([_hub(HUB + data, config)] if on_hub else _of_rows(path, config))
     ]
 
 
-def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
+def _listed(path: Path, rows: RowConfig) -> Listed:
     """A JSON or YAML file: domains by name, each a path, paths, or a mapping."""
     if rows.domain_column is not None:
         raise DataError(
             f"Expected no --domain_column beside a list of domains, found it for {path}"
         )
-    return [s for n, entry in read_list(path).items() for s in _entry(n, entry, rows, path)]
+    domains = read_list(path)
+    return [file for name in domains for file in _entry(name, domains[name], rows, path)]
 
 
 def read_list(path: Path) -> dict[str, ListedDomain]:
@@ -372,15 +377,15 @@ def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
     return ListedDomain(sides.get("train", []), sides.get("validation"), column)
 
 
-def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> list[SourceFile]:
+def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> Listed:
     where = f"domain '{name}' in {listing}"
     config = dataclasses.replace(rows, text_column=entry.text_column or rows.text_column)
-    sources = []
+    found: Listed = []
     for side in SPLITS:
         split: Split | None = None if entry.validation is None else side
         for place in getattr(entry, side) or []:
             if place.startswith(HUB):
-                sources.append(_hub(place, config, name, split))
+                found.append(_hub(place, config, name, split))
                 continue
             beside = place if is_remote(place) else str(listing.parent / place)
             with readable_place(place):
@@ -389,11 +394,11 @@ def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> li
                 if files == []:
                     raise DataError(f"Expected a file, found none for '{place}' of {where}")
                 top = path if files is None else path.parent
-                sources += _sources(top, config, listing.parent, name, split, files)
-    read = {source.name for source in sources if not source.left_out}
+                found += _files_in(top, config, listing.parent, name, split, files)
+    read = {one.name for one in found if isinstance(one, File)}
     if not read:
         raise DataError(f"Expected at least one file of text, found none for {where}")
-    return [source for source in sources if not source.left_out or source.name not in read]
+    return [one for one in found if isinstance(one, File) or one.name not in read]
 
 
 def _matches(path: Path) -> list[Path]:

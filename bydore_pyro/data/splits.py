@@ -1,4 +1,5 @@
-"""Which files are the sides of a split, by names beside each other: ``train`` and ``validation``.
+"""What names say: which files are the sides of a split, ``train`` and ``validation``, by names
+beside each other; and which names a domain can have.
 
 A name alone says little: `eval.py` is a program, `dev/` a folder of sources, `test.txt` a note. It
 names a side only where a ``train`` stands beside it, in the same folder.
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bydore_pyro.data.kinds import COMPRESSED, is_notice, is_row_file
+from bydore_pyro.errors import DataError
 
 Word = Literal["train", "validation", "test"]
 WORDS: dict[Word, str] = {
@@ -51,6 +53,27 @@ class Named(NamedTuple):
     levels: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
     called: str | None = None
+
+
+def check_name(name: str) -> None:
+    """Refuses a domain's name, or path of names, that files, options or JSON could not carry.
+
+    Raises:
+        DataError: When it is no UTF-8, is empty, is longer than 200 bytes, holds '=' or a null
+            byte, or has '', '.', '..' or '*' between slashes.
+    """
+    text = name.encode(errors="replace")
+    of_path = {"", ".", "..", "*"}.isdisjoint(name.split("/"))
+    if not of_path or len(text) > 200 or text.decode() != name or "=" in name or "\0" in name:
+        raise DataError(
+            "Expected a domain's name of at most 200 bytes without '=', or a path of such names, "
+            f"found {name!r}"
+        )
+
+
+def domain_of(name: str) -> str:
+    """Returns what a folder or file calls a domain: of a hive's ``cluster=1``, ``cluster-1``."""
+    return name.replace("=", "-")
 
 
 def word_of(name: str) -> Word | None:

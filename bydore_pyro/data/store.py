@@ -33,7 +33,7 @@ import numpy as np
 
 from bydore_pyro.data.index import INDEX, SPLITS, read_index
 from bydore_pyro.data.remote import size_and_time
-from bydore_pyro.data.tokens import Tokens, joined, kept
+from bydore_pyro.data.tokens import LazyTokens, Tokens, joined, kept
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
 
@@ -44,13 +44,13 @@ EVERY = 3  # one held-out document of so many is judged
 SEEDING = 64  # first tokens of a text that seed what is drawn of it
 
 
-class WatchedFile:
-    """A file that is held open for long, with its state when it was opened.
+class TokenFile:
+    """A file of an open store, with its state when it was opened.
 
     Args:
         path: The file.
-        sha256: What `hashed` says of it. A file that was touched or copied is the same by the hash
-            of its content.
+        sha256: What `hashed` returns for it. A file that was touched or copied is the same by the
+            hash of its content.
         hashed: Hashes a file; its content when None.
 
     Raises:
@@ -63,23 +63,34 @@ class WatchedFile:
         self.path, self.sha256, self._hashed = path, sha256, hashed or file_sha256
         self._seen = size_and_time(path)
 
+    def require_size(self) -> None:
+        """Checks that the file is as long as it was: to read a mapped file that was cut ends the
+        process.
+
+        Raises:
+            DataError: When it is not, or is gone.
+        """
+        try:
+            if self.path.stat().st_size == self._seen[0]:
+                return
+            change = "other content"
+        except OSError as error:
+            change = str(error.strerror)
+        raise DataError(f"Expected {self.path} not to change while it is read, found {change}")
+
     def require_unchanged(self) -> None:
-        """Checks that the file is unchanged: to read a mapped file that was cut ends the process.
+        """Checks that the file holds what it held when it was opened.
 
         Raises:
             DataError: When it is gone or holds something else.
         """
-        change = "other content"
-        try:
-            found = size_and_time(self.path)
-            if found == self._seen:
-                return
-            if found[0] == self._seen[0] and self._hashed(self.path) == self.sha256:
-                self._seen = found
-                return
-        except OSError as error:
-            change = str(error.strerror)
-        raise DataError(f"Expected {self.path} not to change while it is read, found {change}")
+        self.require_size()
+        if (found := size_and_time(self.path)) != self._seen:
+            if self._hashed(self.path) != self.sha256:
+                raise DataError(
+                    f"Expected {self.path} not to change while it is read, found other content"
+                )
+            self._seen = found
 
 
 def file_sha256(path: Path) -> str:
@@ -88,62 +99,19 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class WatchedTokens:
-    """A token array that lies in files: whoever reads tokens has these files checked first. A slice
-    is another such array.
-
-    A text of many files has one array of each. A reading checks the files that it reads from: what
-    it costs does not grow with the number of the others.
-
-    Args:
-        tokens: ``(N,)``.
-        files: Where they and their documents lie.
-    """
-
-    def __init__(self, tokens: Tokens, files: Sequence[WatchedFile]) -> None:
-        self._tokens, self._files = tokens, files
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of the tokens, unsigned integers."""
-        return self._tokens.dtype
-
-    def __len__(self) -> int:
-        return len(self._tokens)
-
-    def __getitem__(self, key: slice | np.ndarray) -> Any:
-        """Returns a slice, or the tokens at an array of positions.
-
-        Raises:
-            DataError: When a file has changed.
-        """
-        if isinstance(key, slice):
-            return WatchedTokens(self._tokens[key], self._files)
-        self._check()
-        return self._tokens[key]
-
-    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        self._check()
-        return np.array(self._tokens, dtype, copy=copy)
-
-    def _check(self) -> None:
-        for file in self._files:
-            file.require_unchanged()
-
-
 @dataclass(frozen=True, eq=False)
 class Text:
     """The text of a domain on a side: a token array that knows its documents and its files.
 
     Attributes:
-        tokens: ``(N,)``; `WatchedTokens` where they lie in files.
+        tokens: ``(N,)``; of files, each reading checks the sizes of those that it reads from.
         ends: Where the independent documents end: ascending, exclusive, the last one N.
         files: Where both lie; none where they are in memory.
     """
 
     tokens: Tokens
     ends: np.ndarray = field(repr=False)
-    files: tuple[WatchedFile, ...] = field(default=(), repr=False)
+    files: tuple[TokenFile, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -160,9 +128,19 @@ class Text:
         return self.tokens.dtype
 
     @classmethod
-    def in_files(cls, tokens: Tokens, ends: np.ndarray, files: Sequence[WatchedFile]) -> Text:
-        """Returns a text that lies in files, which are checked when it is read."""
-        return cls(WatchedTokens(tokens, files), ends, tuple(files))
+    def in_files(cls, tokens: Tokens, ends: np.ndarray, files: Sequence[TokenFile]) -> Text:
+        """Returns a text in files, whose sizes each reading checks.
+
+        A text of many files is `joined` of one such text each: what a reading costs does not grow
+        with the number of the files that it does not read.
+        """
+
+        def take(positions: np.ndarray) -> np.ndarray:
+            for file in files:
+                file.require_size()
+            return np.asarray(tokens[positions])
+
+        return cls(LazyTokens(take, tokens.dtype, (0, len(tokens))), ends, tuple(files))
 
     @property
     def starts(self) -> np.ndarray:
@@ -275,16 +253,16 @@ class TokenStore:
         return {name: size / total for name, size in sizes.items()}
 
     def read(self, side: str, name: str, key: slice | np.ndarray) -> np.ndarray:
-        """Returns tokens of a side and domain: a slice, or those at an array of positions. Checks
-        first that the files they lie in have not changed since they were opened.
+        """Returns tokens of a side and domain: a slice, or those at an array of positions.
 
         Raises:
-            DataError: When a file has changed, or holds tokens beyond the vocabulary.
+            DataError: When a file was cut, or holds tokens beyond the vocabulary.
         """
         text: Text = getattr(self, side)[name]
         found = np.asarray(text[key])
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
+            text.require_unchanged()  # else that is the reason
             raise DataError(
                 f"Expected tokens below {self.vocabulary}, the vocabulary of {self.tokenizer}, "
                 f"found {largest} in the {side} text of '{name}'"
@@ -381,8 +359,8 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
                 f"Expected the last end of a document at {entry['tokens']}, found {last}: {ends}"
             )
         tokens = _mapped(bins, entry["tokens"], dtype)
-        watched = WatchedFile(bins, entry["sha256"]), WatchedFile(ends, entry["ends_sha256"])
-        texts.append(Text.in_files(tokens, documents, watched))
+        files = TokenFile(bins, entry["sha256"]), TokenFile(ends, entry["ends_sha256"])
+        texts.append(Text.in_files(tokens, documents, files))
         getattr(store, split)[name] = texts[-1]
     size = sum(len(text) * dtype.itemsize for text in texts)
     if verify or (verify is None and size <= ALWAYS_VERIFIED):

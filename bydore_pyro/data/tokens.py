@@ -1,4 +1,4 @@
-"""Token arrays of many parts, read where the parts lie."""
+"""Token arrays of many parts, read in place."""
 
 from __future__ import annotations
 

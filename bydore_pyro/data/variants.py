@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data.documents import CorpusConfig, in_pieces
-from bydore_pyro.data.index import NOT_HASHED, sha256_of
+from bydore_pyro.data.index import NOT_HASHED, UNITS, sha256_of
 from bydore_pyro.data.kinds import is_row_file, is_rows_or_txt
-from bydore_pyro.data.lengths import UNITS
-from bydore_pyro.data.names import check_name, domain_of
 from bydore_pyro.data.rows import RowConfig, read_rows, read_text
+from bydore_pyro.data.splits import check_name, domain_of
 from bydore_pyro.data.store import END, SIDES, Text, TokenStore, check_needed, nothing_counted
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.errors import DataError, listed
@@ -72,7 +71,7 @@ def with_validation_file(
     """Returns a store with the rows of a file as one more domain, of held-out text alone.
 
     The file names the domain. Each row is a document, whatever its length, and so is each piece of
-    a text file (.txt), cut as `documents_of` cuts files; nothing is drawn, and only the space
+    a text file (.txt), cut as those of a domain of few files; nothing is drawn, and only the space
     around a text is cut off. Of rows of the same text one is kept, because copies add nothing new.
     None is kept to judge by. The tokens are held in memory.
 

@@ -1,4 +1,4 @@
-"""Trainers' own token shards, read where they lie."""
+"""Trainers' own token shards, read in place."""
 
 import lazy_loader
 

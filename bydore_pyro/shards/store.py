@@ -23,9 +23,9 @@ from bydore_pyro.data import (
     CorpusConfig,
     RowConfig,
     Text,
+    TokenFile,
     TokenizerConfig,
     TokenStore,
-    WatchedFile,
     cache_folder,
     file_sha256,
     load_encoder,
@@ -81,8 +81,8 @@ def open_shards(
     """Opens trainers' token shards as a store: mapped, nothing is copied or converted.
 
     The store's hash stands for each file's size, time and some blocks (`fingerprint`), and for all
-    ends of documents, which take eight bytes of memory each. As in every store, a file that changes
-    while it is read is told.
+    ends of documents, which take eight bytes of memory each. As of every store, a file that is
+    cut while it is read is an error.
 
     Args:
         data: What `shard_files` takes.
@@ -289,7 +289,7 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.lines[line].append(f"{name}{some}")
         if one.tokenizer is not None:
             notes.tokenizers[name] = one.tokenizer
-        files = [WatchedFile(file, fingerprint(file), fingerprint) for file in one.files]
+        files = [TokenFile(file, fingerprint(file), fingerprint) for file in one.files]
         texts.append(Text.in_files(shard.tokens, shard.ends, files))
     widths = sorted({text.dtype.itemsize for text in texts})
     if len(widths) > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +34,18 @@ def test_prepare_builds_a_store(
     assert f"Next: bydore search --data {out} --validation " in told.out
     told = f"bydore prepare: error: Expected a new folder for the store, found {out}"
     assert refused("prepare", *options) == told
+
+
+def test_help_loads_no_model_tokenizer_or_reader_of_data() -> None:
+    code = (
+        "import contextlib, io, sys; from bydore_pyro.cli.main import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "    main(['prepare', '--help'])\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"torch", "transformers", "datasets", "tokenizers", "pyarrow", "pandas", "ray"}
+    assert not heavy & {*done.stdout.split()}
 
 
 def test_of_one_domain_no_search_is_proposed(

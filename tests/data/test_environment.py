@@ -8,18 +8,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from bydore_pyro.data.documents import (
-    FEWEST_HELD_OUT,
-    CorpusConfig,
-    documents_of,
-    in_reading_order,
-    split_of_file,
-)
+from bydore_pyro.data.documents import FEWEST_HELD_OUT, CorpusConfig, sources_of
 from bydore_pyro.data.environment import (
     DISTRIBUTIONS,
     KINDS,
     _kind,
-    environment_sources,
+    environment_files,
     read_docstrings,
 )
 
@@ -78,27 +72,26 @@ def test_the_list_is_what_the_main_job_installs() -> None:
 
 def test_at_least_ten_kinds_are_here() -> None:
     """Those of few files are held out by pieces; a Python file, which feeds two, by the file."""
-    sources, missing = environment_sources()
+    files, missing = environment_files()
     assert missing == []
-    sizes = {kind: sum(s.size for s in sources if s.domain == kind) for kind in KINDS}
-    assert {s.domain for s in sources} == set(KINDS)
+    sizes = {kind: sum(f.size for f in files if f.domain == kind) for kind in KINDS}
+    assert {f.domain for f in files} == set(KINDS)
     assert sum(size > 500_000 for size in sizes.values()) >= 10
-    assert not any(s.name.startswith(("..", "/")) for s in sources), "names hold on any machine"
-    config, sides = CorpusConfig(), {}
-    ordered = in_reading_order(sources, config)
-    by_piece = {s.domain for s in ordered if s.by_piece}
+    assert not any(f.name.startswith(("..", "/")) for f in files), "names hold on any machine"
+    sources, sides = sources_of(files, CorpusConfig()), {}
+    by_piece = {s.domain for s in sources if s.side is None}
     assert {"yaml", "readmes", "json", "tables", "text", "font_metrics"} <= by_piece
-    for source in ordered:
+    for source in sources:
         if source.domain in ("python", "docstrings"):
-            assert source.is_whole
-            sides.setdefault(source.name, set()).add(split_of_file(source, config))
+            assert source.side is not None
+            sides.setdefault(source.name, set()).add(source.side)
     assert {len(found) for found in sides.values()} == {1}
     for name in ("yaml", "json"):
         found = {
             (str(document.text), document.split, source.name)
-            for source in ordered
+            for source in sources
             if source.domain == name
-            for document in documents_of(source, config, {})
+            for document in source.documents()
         }
         held_out = [(text, file) for text, split, file in found if split == "validation"]
         assert len({text for text, _ in held_out}) > FEWEST_HELD_OUT / 2

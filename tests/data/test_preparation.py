@@ -273,14 +273,15 @@ def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("mends", [True, False])
+@pytest.mark.parametrize("fixed", [True, False])
 def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mends: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fixed: bool
 ) -> None:
-    """Mended text begins anew by itself; `on_error="skip"` goes on where the row stands."""
+    """Text that is fixed begins anew by itself; `on_error="skip"` goes on behind the last file."""
     monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
     path = tmp_path / "text/law.jsonl"
     lines = [row("law", i) for i in range(50)]
+    write_lines(tmp_path / "text/code.jsonl", [row("code", i) for i in range(50)])
     little = TokenizerConfig(vocabulary=280, tokenizer_megabytes=0.001)  # ends before the bad row
 
     def plan(on_error: str = "stop") -> Plan:
@@ -290,12 +291,12 @@ def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
     write_lines(path, [*lines, {"body": 1}])
     with pytest.raises(DataError, match=r"line 51"):
         prepare(plan(), tmp_path / "out")
-    if mends:
+    if fixed:
         write_lines(path, lines)
-    second = plan("stop" if mends else "skip")
+    second = plan("stop" if fixed else "skip")
     with lines_told() as told:
         prepare(second, tmp_path / "out")
-    assert any("going on where" in line for line in told) != mends, told
+    assert any("going on where" in line for line in told) != fixed, told
     prepare(second, tmp_path / "whole")
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert not list(tmp_path.glob(".*"))

@@ -26,7 +26,6 @@ from tiny import write_byte_tokenizer, write_lines
 
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.parts import Part
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.remote import (
@@ -38,8 +37,9 @@ from bydore_pyro.data.remote import (
     size_and_time,
 )
 from bydore_pyro.data.rows import RowConfig, read_rows, read_text
-from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.sources import list_files
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.streams import Part
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.errors import DataError
 
@@ -107,8 +107,8 @@ def test_s3_gives_the_same_store(
     places = {n: f"s3://bucket/text/{n}*" for n in ("lines", "packed", "table")}
     domains = {**places, "large": {"train": str(text / "large.txt")}}
     (tmp_path / "list.json").write_text(json.dumps({"domains": domains}))
-    found = list_sources(str(tmp_path / "list.json"), RowConfig())
-    here = list_sources(str(text), RowConfig())
+    found, _ = list_files(str(tmp_path / "list.json"), RowConfig())
+    here, _ = list_files(str(text), RowConfig())
     assert {s.domain: s.size for s in found} == {s.domain: s.size for s in here}
 
 
@@ -269,7 +269,7 @@ def test_what_stays_broken_is_told_and_never_skipped(monkeypatch: pytest.MonkeyP
 )
 def test_what_is_not_there_is_told_in_a_line(bucket: int, data: str, message: str) -> None:
     with pytest.raises(DataError) as error:
-        list_sources(data, RowConfig())
+        list_files(data, RowConfig())
     assert message in str(error.value)
     with pytest.raises(KeyError), readable_place("here"):
         raise KeyError

@@ -18,11 +18,10 @@ import pytest
 from pyarrow import parquet
 
 from bydore_pyro.data import rows
-from bydore_pyro.data.forms import numbered_lines
 from bydore_pyro.data.kinds import can_be_entered, is_row_file
-from bydore_pyro.data.names import check_name
-from bydore_pyro.data.parts import Part
 from bydore_pyro.data.rows import LARGE_TEXT, PIECE, Row, RowConfig, read_hub, read_rows, read_text
+from bydore_pyro.data.splits import check_name
+from bydore_pyro.data.streams import Part, numbered_lines
 from bydore_pyro.errors import DataError
 
 ROWS = [

@@ -14,12 +14,13 @@ from pyarrow import parquet
 from tiny import write_lines
 
 from bydore_pyro.data import sampling
-from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.documents import CorpusConfig, File, Source, sources_of
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sampling import bytes_listed, in_parts
-from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.sampling import Sizes, Taken, bytes_listed, in_parts, part_of
+from bydore_pyro.data.sources import list_files
+from bydore_pyro.data.streams import Part
 from bydore_pyro.data.tokenizer import TokenizerConfig
 
 
@@ -30,21 +31,22 @@ def rows(word: str, first: int, count: int) -> list[dict]:
     return [{"text": text} for text in texts[first:]]
 
 
-def cut(data: Path, megabytes: float, seed: int = 0, **given: str) -> list[SourceFile]:
+def cut(data: Path, megabytes: float, seed: int = 0, **given: str) -> list[Source]:
     config = CorpusConfig(domain_megabytes=megabytes, data_seed=seed)
-    listed = list_sources(str(data), RowConfig(**given))  # type: ignore[arg-type]
-    return in_parts(in_reading_order(listed, config), config)
+    files, _ = list_files(str(data), RowConfig(**given))  # type: ignore[arg-type]
+    return in_parts(sources_of(files, config), config)
 
 
 def taken(data: Path, megabytes: float, seed: int = 0) -> list[str]:
     """The texts of a sample, as a build takes them."""
-    config = CorpusConfig(domain_megabytes=megabytes, data_seed=seed)
-    sizes: Counter = Counter()
-    texts = []
+    taken, texts = Taken(CorpusConfig(domain_megabytes=megabytes, data_seed=seed)), []
     for source in cut(data, megabytes, seed):
-        for document in documents_of(source, config, sizes):
-            sizes[document.domain, document.split] += len(str(document.text))
-            texts.append(str(document.text))
+        for document in source.documents():
+            if taken.is_enough(source):
+                break
+            if not taken.leaves_out(source, document):
+                taken.add(str(document.domain), document.split, len(str(document.text)))
+                texts.append(str(document.text))
     return texts
 
 
@@ -91,10 +93,9 @@ def test_parts_are_spread_and_all_text_can_be_reached(tmp_path: Path) -> None:
     assert {i // 50 for i in of_both["t"]} == {*range(12)}, "every row group"
     assert all(max(i % 50 for i in of_both["t"]) < 30 for _ in of_both)
     sources = cut(tmp_path, 0.05)
-    config = CorpusConfig(domain_megabytes=0)
-    every = [str(d.text) for s in sources for d in documents_of(s, config, {})]
+    every = [str(d.text) for s in sources for d in s.documents()]
     assert sorted(every) == sorted(row["text"] for w in "pt" for row in rows(w, 0, 600))
-    lengths = sum(s.length for s in sources if s.domain == "table")
+    lengths = sum(s.size for s in sources if s.domain == "table")
     assert lengths == pytest.approx(sum(p.stat().st_size for p in tmp_path.glob("table/*")), abs=20)
 
 
@@ -102,17 +103,20 @@ def test_what_is_read_whole_is_not_cut(tmp_path: Path) -> None:
     """Small domains, domains that rows name, and the limits of a domain without any."""
     write_lines(tmp_path / "a.jsonl", rows("a", 0, 1000))
     write_lines(tmp_path / "b/c.jsonl", rows("c", 0, 10))
-    assert all(s.part is None for limit in (0, 1) for s in cut(tmp_path, limit))
+    assert all(s.size == s.file.size for limit in (0, 1) for s in cut(tmp_path, limit))
     parts = cut(tmp_path, 0.1)
     size = (tmp_path / "a.jsonl").stat().st_size
     assert [s.domain for s in parts].count("a") == -(-size // sampling.LEAST)
-    assert [s.part for s in parts if s.domain == "b"] == [None]
-    assert not any(s.part for s in cut(tmp_path / "b", 1e-6, domain_column="kind"))
+    assert [s.size == s.file.size for s in parts if s.domain == "b"] == [True]
+    whole = cut(tmp_path / "b", 1e-6, domain_column="kind")
+    assert all(s.size == s.file.size for s in whole)
     config = CorpusConfig()
-    listed = in_reading_order(list_sources(str(tmp_path), RowConfig()), config)
-    assert bytes_listed(listed, config) == {"a": size, "b": listed[-1].size}
-    unknown = SourceFile("hub:x", "a", lambda: iter([]), by_row=True)
-    assert bytes_listed([*listed, unknown], config).keys() == {"b"}
+    listed = sources_of(list_files(str(tmp_path), RowConfig())[0], config)
+    assert bytes_listed(listed) == {"a": size, "b": listed[-1].size}
+    unknown = sources_of([File("hub:x", "a", lambda: iter([]), of_rows=True)], config)
+    assert bytes_listed([*listed, *unknown]).keys() == {"b"}
+    (part,) = (part_of(s, Part(0, 9, size=9)) for s in listed if s.domain == "b")
+    assert (part.size, len([*part.documents()])) == (9, 1)
 
 
 @pytest.mark.parametrize("ending", [".jsonl.gz", ".csv", ".parquet"])
@@ -133,3 +137,60 @@ def test_a_sample_of_one_file_tells_the_size_of_all(ending: str, tmp_path: Path)
     assert sampled is not None
     assert found["tokens"] < 0.2 * expected
     assert 0.8 * expected < sampled["tokens"] < 1.3 * expected
+
+
+def sized(clusters: list[tuple[int, int]], total: int) -> dict[str, int | None] | None:
+    sizes = Sizes()
+    for number, (size, tokens) in enumerate(clusters):
+        sizes.add(number, "a", tokens)
+        sizes.end(number, "a", size)
+    sizes.close()
+    return sizes.of("a", "a", total)
+
+
+def test_the_ratio_estimate() -> None:
+    assert sized([(100, 20), (300, 80)], 4000) == {
+        "tokens": 1000,
+        # R = 1/4, residuals -5 and 5: 10 sqrt(0.9 x 2 x 50), rounded
+        "standard_error": round(10 * np.sqrt(0.9 * 2 * 50)),
+    }
+    assert sized([(100, 20)], 4000) == {"tokens": 800, "standard_error": None}
+    assert sized([(100, 20), (300, 80)], 400) is None, "all was read"
+    assert sized([], 400) is sized([(5, 0)], 400) is None, "nothing is known"
+
+
+def test_the_error_is_that_of_repeated_samples() -> None:
+    rng = np.random.default_rng(0)
+    size = rng.integers(500, 1500, 400)
+    tokens = (size * rng.gamma(30, 1 / 120, 400)).astype(int)
+    found = []
+    for _ in range(400):
+        chosen = rng.permutation(400)[:40]
+        pairs = list(zip(size[chosen].tolist(), tokens[chosen].tolist(), strict=True))
+        estimate = sized(pairs, int(size.sum()))
+        assert estimate is not None
+        found.append((estimate["tokens"], estimate["standard_error"]))
+    estimates, errors = np.array(found, float).T
+    assert estimates.mean() == pytest.approx(tokens.sum(), rel=0.01)
+    assert errors.mean() == pytest.approx(estimates.std(), rel=0.1)
+    covered = np.abs(estimates - tokens.sum()) < 1.96 * errors
+    assert 0.92 < covered.mean() < 0.98
+
+
+def test_sums_go_on_from_their_state_and_leave_out_what_was_not_read_whole() -> None:
+    whole, sizes = Sizes(), Sizes()
+    for number in range(6):
+        if number == 4:
+            sizes.close()
+            sizes = Sizes(json.loads(json.dumps(sizes.state())))
+        for one in (whole, sizes):
+            for name in "ab"[: 1 + number % 2]:
+                one.add(number, name, 10 * number + 5)
+            if number != 3:
+                one.end(number, "", 100 + number)
+    for one in (whole, sizes):
+        one.close()
+    assert whole.state() == sizes.state()
+    assert whole.of("b", "", 10**4) == sizes.of("b", "", 10**4)
+    total = (100 + 101 + 102 + 104 + 105) / 10**4
+    assert sizes.of("b", "", 10**4)["tokens"] == round((15 + 55) / total)  # type: ignore[index]

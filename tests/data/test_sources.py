@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow
@@ -11,36 +12,49 @@ import pytest
 from pyarrow import parquet
 from tiny import ALPHABETS, lines_told, row, small_plan, write_domains, write_lines
 
-from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.documents import CorpusConfig, File, sources_of
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import LISTS, TREE, ListedDomain, files_below, list_sources, read_list
+from bydore_pyro.data.sources import (
+    LISTS,
+    TREE,
+    LeftOut,
+    ListedDomain,
+    files_below,
+    list_files,
+    read_list,
+)
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 
 PAIR = {"a": "abcde", "b": "vwxyz"}
 
 
-def sources(data: Path | str, **options: str) -> list[SourceFile]:
-    return list_sources(str(data), RowConfig(**options))  # type: ignore[arg-type]
+def listed(data: Path | str, **options: str) -> list[File | LeftOut]:
+    files, left_out = list_files(str(data), RowConfig(**options))  # type: ignore[arg-type]
+    return [*files, *left_out]
 
 
-def texts(found: list[SourceFile], side: str | None = None) -> dict[str, list[str]]:
+def sources(data: Path | str, **options: str) -> list[File]:
+    return [one for one in listed(data, **options) if isinstance(one, File)]
+
+
+def texts(found: Sequence[File | LeftOut], side: str | None = None) -> dict[str, list[str]]:
     """Documents by domain, in the order of the seed, on one side or on both."""
-    config = CorpusConfig()
     result: dict[str, list[str]] = {}
-    for source in in_reading_order(found, config):
-        for document in documents_of(source, config, {}):
+    files = [one for one in found if isinstance(one, File)]
+    for source in sources_of(files, CorpusConfig()):
+        for document in source.documents():
             if side in (None, document.split):
                 result.setdefault(str(document.domain), []).append(str(document.text))
     return result
 
 
-def counts(found: list[SourceFile], side: str | None = None) -> dict[str, int]:
+def counts(found: Sequence[File | LeftOut], side: str | None = None) -> dict[str, int]:
     return {name: len(documents) for name, documents in texts(found, side).items()}
 
 
-def names(found: list[SourceFile]) -> list[str]:
+def names(found: Sequence[File | LeftOut]) -> list[str]:
     return sorted(source.name for source in found)
 
 
@@ -228,7 +242,7 @@ def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> Non
         (tmp_path / "b" / name).write_text("words " * 60)
     (tmp_path / "dataset_info.json").write_text("{}")
     with lines_told() as told:
-        found = list_sources(str(tmp_path), RowConfig())
+        found = listed(tmp_path)
     assert counts(found) == {"a": 20, "b": 2}
     assert told == [
         "left out (beside the text): a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
@@ -245,9 +259,9 @@ def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:
     assert files_below(tmp_path / "a/x") == [tmp_path / "a/x"]
 
 
-def sides(found: list[SourceFile]) -> dict[str, str | None]:
+def sides(found: Sequence[File | LeftOut]) -> dict[str, str | None]:
     """The side of each file, or why it is left out."""
-    return {source.name: source.left_out or source.split for source in found}
+    return {one.name: one.reason if isinstance(one, LeftOut) else one.side for one in found}
 
 
 def test_a_test_split_is_never_read(tmp_path: Path) -> None:
@@ -256,7 +270,7 @@ def test_a_test_split_is_never_read(tmp_path: Path) -> None:
     write_splits(tmp_path / "web", "train.jsonl", "validation_matched.jsonl", "test_seen.jsonl")
     write_splits(tmp_path / "web", "more.jsonl")
     with lines_told() as told:
-        found = list_sources(str(tmp_path), RowConfig())
+        found = listed(tmp_path)
     assert sides(found) == {
         "law/test-00000-of-00001.jsonl": "test split",
         "law/train-00000-of-00001.jsonl": None,
@@ -280,7 +294,7 @@ def test_in_a_tree_of_programs_all_is_text(tmp_path: Path) -> None:
         path.write_text(f"# {name}\n" * 40)
     write_splits(tmp_path / "law", "test.jsonl", "a.jsonl")
     with lines_told() as told:
-        found = list_sources(str(tmp_path), RowConfig())
+        found = listed(tmp_path)
     assert sides(found) == dict.fromkeys([*(f"code/{f}" for f in files), "law/a.jsonl",
                                           "law/test.jsonl"])  # fmt: skip
     line = "read as the rest of the domain (called like a held-out split, no train beside it): "
@@ -295,7 +309,7 @@ def test_in_a_tree_only_a_name_that_decides_is_no_part_of_a_domain(tmp_path: Pat
     """The sides may stand above the domains, or one domain may have no train."""
     write_splits(tmp_path, "train/law/a.jsonl", "validation/law/b.jsonl", "validation/web/c.jsonl",
                  "test/law/d.jsonl", "code/dev/e.jsonl")  # fmt: skip
-    found = sources(tmp_path / TREE)
+    found = listed(tmp_path / TREE)
     assert sides(found) == {
         "code/dev/e.jsonl": None,
         "test/law/d.jsonl": "test split",
@@ -340,7 +354,7 @@ def test_a_list_says_which_file_is_which_side(tmp_path: Path) -> None:
             {"train": "validation", "test": "train"},
         ),
     ):
-        found = sources(write_list(tmp_path / "list.yaml", law=domain))
+        found = listed(write_list(tmp_path / "list.yaml", law=domain))
         assert sides(found) == {f"law/{name}.jsonl": side for name, side in expected.items()}
         assert len(found) == len(expected), "what a side reads is not left out too"
     with pytest.raises(DataError, match="at least one file of text, found none for domain 'law'"):
@@ -353,14 +367,14 @@ def test_what_is_no_domain_is_named(tmp_path: Path) -> None:
     write_splits(tmp_path, "law/a.jsonl", "web.jsonl", set="x")
     for name in ("notes.md", "book.epub", "LICENSE"):
         (tmp_path / name).write_text("words")
-    assert sides(sources(tmp_path)) == {
+    assert sides(listed(tmp_path)) == {
         "LICENSE": "beside the text",
         "book.epub": "neither a folder, rows nor .txt",
         "law/a.jsonl": None,
         "notes.md": "neither a folder, rows nor .txt",
         "web.jsonl": None,
     }
-    rows = sides(sources(tmp_path, domain_column="set"))
+    rows = sides(listed(tmp_path, domain_column="set"))
     assert {name for name, reason in rows.items() if reason} == {"LICENSE", "book.epub", "notes.md"}
 
 
@@ -372,7 +386,7 @@ def test_plain_text_beside_rows_is_read_and_named(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("words")
     with lines_told() as lines:
-        found = list_sources(str(tmp_path), RowConfig())
+        found = listed(tmp_path)
     assert len(found) == 5
     told = "read as plain text, in a domain that has files of rows too: law/a.md5, law/law.py"
     assert any(told in line for line in lines), lines
@@ -382,10 +396,10 @@ def test_a_tree_of_domains_with_sides_in_their_names(tmp_path: Path) -> None:
     for name in ("law_train", "law_test", "web_train", "web_val", "deep/train", "deep/val_matched"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "a.txt").write_text(name)
-    found = list_sources(f"{tmp_path}/**", RowConfig())
-    sides = {source.name.removesuffix("/a.txt"): (source.domain, source.left_out or source.split)
-             for source in found}  # fmt: skip
-    assert sides == {
+    found = listed(f"{tmp_path}/**")
+    by_folder = {source.name.removesuffix("/a.txt"): (source.domain, side)
+             for source, side in zip(found, sides(found).values(), strict=True)}  # fmt: skip
+    assert by_folder == {
         "law_train": ("law", None),
         "law_test": ("law", "test split"),
         "web_train": ("web", "train"),

@@ -8,6 +8,8 @@ import pytest
 
 from bydore_pyro.data.splits import (
     Named,
+    check_name,
+    domain_of,
     domain_parts,
     is_text,
     named_sides,
@@ -192,3 +194,7 @@ def test_sides_of_one_thing_beside_each_other(
     names: tuple[str, ...], found: tuple[str, str] | None
 ) -> None:
     assert sides_beside(names) == found
+
+
+def test_a_name_of_a_hive_becomes_a_domain() -> None:
+    check_name(domain_of("cluster=1/quality=0"))

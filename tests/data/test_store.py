@@ -21,9 +21,8 @@ from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.store import (
     END,
     Text,
+    TokenFile,
     TokenStore,
-    WatchedFile,
-    WatchedTokens,
     check_needed,
     file_sha256,
     is_store,
@@ -53,7 +52,6 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert entry["ends_sha256"] == file_sha256(folder / "train" / "a.ends")
     tokens: Tokens = store.train["a"]
     assert tokens.dtype == np.uint16
-    assert not np.asarray(tokens).flags.writeable
     for side in ("train", "validation"):
         for name in store.names:
             ends = getattr(store, side)[name].ends
@@ -178,31 +176,32 @@ def test_tokens_are_read_from_what_was_opened_alone(folder: Path) -> None:
     with (folder / "train" / "a.bin").open("r+b") as file:
         file.truncate(2)
     store.train["b"].require_unchanged()
-    inner = WatchedTokens(Unreadable(len(text)), text.files)
-    cut = replace(store, train={**store.train, "a": replace(text, tokens=inner)})
+    unread = Text.in_files(Unreadable(len(text)), text.ends, text.files)
+    cut = replace(store, train={**store.train, "a": unread})
     reads = [partial(cut.read, "train", "a", key) for key in (slice(5), np.arange(5))]
     for call in (*reads, text.require_unchanged, store.require_unchanged):
         with pytest.raises(DataError, match=r"a\.bin not to change while it is read, found other"):
             call()
 
 
-def test_a_reading_checks_the_files_that_it_reads_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a domain of many shards those alone, in a part of it too; all are checked when asked."""
+def test_a_reading_checks_the_files_that_it_reads_from(tmp_path: Path) -> None:
+    """Their sizes; of a domain of many shards those alone. All are checked when that is asked."""
     parts, looked_at = [], Counter[str]()
+
+    class LookedAt(TokenFile):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path, file_sha256(path))
+
+        def require_size(self) -> None:
+            looked_at[self.path.name] += 1
+            super().require_size()
+
     for number in range(40):
         path = tmp_path / f"{number}"
         np.full(100, number, "<u2").tofile(path)
         tokens = np.fromfile(path, "<u2")
-        watched = [WatchedFile(path, file_sha256(path))]
-        parts.append(Text.in_files(tokens, np.array([50, 100]), watched))
+        parts.append(Text.in_files(tokens, np.array([50, 100]), [LookedAt(path)]))
 
-    def looked(path: Path) -> tuple[int, int]:
-        looked_at[path.name] += 1
-        return size_and_time(path)
-
-    monkeypatch.setattr("bydore_pyro.data.store.size_and_time", looked)
     text = Text.joined(parts)
     store = TokenStore(tmp_path, {"a": text}, {}, {"vocabulary": 40})
     positions = np.arange(100, 350).reshape(2, 125)
@@ -215,7 +214,7 @@ def test_a_reading_checks_the_files_that_it_reads_from(
     store = TokenStore(tmp_path, {"a": half}, {}, {"vocabulary": 40})
     assert store.read("train", "a", np.array([251])).tolist() == [5]
     assert looked_at.pop("5") == 1
-    (tmp_path / "7").write_bytes(b"x" * 200)
+    (tmp_path / "7").write_bytes(b"x" * 100)
     np.testing.assert_array_equal(Text.joined(parts)[np.array([650])], 6)
     for read in (lambda: Text.joined(parts)[np.array([750])], half.require_unchanged):
         with pytest.raises(DataError, match="7 not to change while it is read, found other"):
@@ -242,22 +241,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_the_same_by_its_content(path: Path) -> None:
-    watched = WatchedFile(path, file_sha256(path))
-    watched.require_unchanged()
+    opened = TokenFile(path, file_sha256(path))
+    opened.require_unchanged()
     os.utime(path, (1, 1))
-    watched.require_unchanged()
+    opened.require_unchanged()
     path.with_name("copy").write_bytes(b"12345678")
     path.with_name("copy").replace(path)
-    watched.require_unchanged()
+    opened.require_unchanged()
 
 
 def test_a_time_that_is_set_back_hides_no_new_content(path: Path) -> None:
     """A file of another content, as large and with the old time of modification."""
     before, status = size_and_time(path), path.stat()
-    watched = WatchedFile(path, file_sha256(path))
+    opened = TokenFile(path, file_sha256(path))
     while size_and_time(path) == before:
         path.write_bytes(b"12345679")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert path.stat().st_mtime_ns == status.st_mtime_ns
+    opened.require_size()
     with pytest.raises(DataError, match="found other content"):
-        watched.require_unchanged()
+        opened.require_unchanged()

@@ -1,20 +1,34 @@
-"""The parts of a file hold its rows once, wherever it is cut."""
+"""Bytes of files: the parts of a file hold its rows once, what is packed comes out whole, and
+nothing is longer than it may be."""
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
 import io
 import json
+import lzma
 import random
 from pathlib import Path
 
 import pyarrow
 import pytest
+import zstandard
 from pyarrow import parquet
 
 from bydore_pyro.data.kinds import can_be_entered
-from bydore_pyro.data.parts import Part, Sips, lines_of, row_groups
 from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
+from bydore_pyro.data.streams import (
+    Part,
+    Sips,
+    lines_of,
+    numbered_lines,
+    row_groups,
+    rows_of,
+    too_long,
+    unpacked,
+)
 
 RNG = random.Random(0)
 ROWS = [{"text": f"{i} ü" + RNG.randbytes(RNG.choice([1, 9, 900, 9000])).hex()} for i in range(120)]
@@ -23,7 +37,7 @@ LINES = [json.dumps(row).encode() + b"\n" * RNG.choice([1, 1, 3]) for row in ROW
 CONTENT = b"".join(LINES)
 
 
-def rows_of(path: Path, *parts: Part) -> list[Row]:
+def rows_in(path: Path, *parts: Part) -> list[Row]:
     return [row for part in parts for row in read_rows(path, RowConfig(), part)]
 
 
@@ -40,8 +54,8 @@ def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
         parts = [Part(*ends_) for ends_ in zip([0, *ends], ends, strict=False)]
         for part in RNG.sample(parts, 3):
             inside = [i for i, begin in enumerate(begins) if part.start <= begin < (part.end or 0)]
-            assert [row.text for row in rows_of(path, part)] == [TEXTS[i] for i in inside], trial
-        assert [row.text for row in rows_of(path, *parts)] == TEXTS
+            assert [row.text for row in rows_in(path, part)] == [TEXTS[i] for i in inside], trial
+        assert [row.text for row in rows_in(path, *parts)] == TEXTS
         plain.write_bytes(b"#" + CONTENT[1:])
         pieces = [str(row.text) for part in parts for row in read_text(plain, part=part)]
         assert "".join(pieces)[1:] == CONTENT.decode()[1:]
@@ -67,7 +81,7 @@ def test_a_bad_row_of_a_part_is_found_by_its_byte(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "first"}\n{"text": "second"}\n{"text": 3}\n')
     with pytest.raises(ValueError, match=r"found int, .*a\.jsonl from byte 5, line 2"):
-        rows_of(path, Part(5, 99))
+        rows_in(path, Part(5, 99))
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])
@@ -80,10 +94,10 @@ def test_a_compressed_file_is_read_from_its_start(tmp_path: Path, ending: str) -
             stream.write(CONTENT)
     assert not can_be_entered(path)
     for end in (1, 50_000, len(CONTENT) // 2, len(CONTENT)):
-        first, rest = (rows_of(path, part) for part in (Part(0, end), Part(end, None)))
+        first, rest = (rows_in(path, part) for part in (Part(0, end), Part(end, None)))
         assert [row.text for row in first + rest] == TEXTS
         assert [row.number for row in first + rest] == [
-            r.number for r in rows_of(path, Part(0, None))
+            r.number for r in rows_in(path, Part(0, None))
         ]
         shares = [rows[-1].reached / path.stat().st_size if rows else 0 for rows in (first, rest)]
         assert sum(shares) == pytest.approx(1, abs=0.02)
@@ -105,7 +119,65 @@ def test_row_groups_are_read_alone(tmp_path: Path) -> None:
     assert 0 < path.stat().st_size - sum(packed for _, packed, _ in groups) < 3000
     assert all(plain > packed for _, packed, plain in groups), "they are compressed"
     parts = [Part(*ends, group) for group in range(3) for ends in ((0, 7), (7, None))]
-    assert rows_of(path, *parts) == [Row(i + 1, text) for i, text in enumerate(TEXTS)]
+    assert rows_in(path, *parts) == [Row(i + 1, text) for i, text in enumerate(TEXTS)]
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(path.read_bytes()[:500])
     assert row_groups(broken) == row_groups(tmp_path / "a.jsonl") == []
+
+
+PLAIN = b"".join(random.Random(0).randbytes(9).hex().encode() + b"\n" * 5 for _ in range(9000))
+
+
+def wide(content: bytes) -> bytes:
+    """As `zstd --long=30`, in two frames."""
+    given = zstandard.ZstdCompressionParameters(window_log=30, enable_ldm=True)
+    half, packer = len(content) // 2, zstandard.ZstdCompressor(compression_params=given)
+    made = b""
+    for part in (content[:half], content[half:]):
+        one = packer.compressobj()  # no size in the header: the window counts
+        made += one.compress(part) + one.flush()
+    return made
+
+
+PACKED = {
+    "gzip": gzip.compress(PLAIN),
+    "bz2": bz2.compress(PLAIN),
+    "xz": lzma.compress(PLAIN),
+    "zstd": wide(PLAIN),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_what_went_in_comes_out(kind: str) -> None:
+    with unpacked(io.BytesIO(PACKED[kind]), kind) as stream:  # type: ignore[arg-type]
+        assert io.BufferedReader(stream).read() == PLAIN
+    cut = io.BytesIO(PACKED[kind][:-20])
+    with pytest.raises((OSError, EOFError)), unpacked(cut, kind) as stream:  # type: ignore[arg-type]
+        io.BufferedReader(stream).read()
+
+
+def test_a_wide_window_is_one_that_pyarrow_refuses() -> None:
+    assert zstandard.get_frame_parameters(PACKED["zstd"]).window_size == 2**30
+    with unpacked(io.BytesIO(PLAIN), None) as stream:  # type: ignore[arg-type]
+        assert stream.read() == PLAIN
+
+
+def read(content: bytes, form: str, longest: int = 1000) -> list:
+    unit, rows = rows_of(io.BufferedReader(io.BytesIO(content)), form, longest)  # type: ignore
+    return [unit, *rows]
+
+
+def test_rows_of_every_form() -> None:
+    assert read(b'{"a": 1}\n\n{"a": 2}', "json") == ["line", (1, b'{"a": 1}'), (3, b'{"a": 2}')]
+    assert read(b' [ {"a": 1}, {"a": 2.5} ]', "json") == ["row", (1, {"a": 1}), (2, {"a": 2.5})]
+    assert read(b"[]", "json") == ["row"]
+    assert read(b"[1, 2]\n", "json") == ["line", (1, b"[1, 2]")], "a row that is none"
+    assert read(b'\xef\xbb\xbfa,b\r\n1,"x\ny"\n', "csv") == ["row", (1, {"a": "1", "b": "x\ny"})]
+    assert read(b"a\tb\n1\t\n", "tsv") == ["row", (1, {"a": "1", "b": ""})]
+    assert list(numbered_lines(io.BufferedReader(io.BytesIO(b"a\n")), 9)) == [(1, b"a")]
+
+
+def test_what_is_too_long_ends_a_table() -> None:
+    with pytest.raises(csv.Error, match="Expected a line of at most 1 MB, found more"):
+        read(b"a\n" + b"x" * 10**6 + b"y", "csv", 10**6)
+    assert str(too_long("text", 10**8)) == "Expected text of at most 100 MB, found more"

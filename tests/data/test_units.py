@@ -12,10 +12,10 @@ import pytest
 from pyarrow import parquet
 from tiny import row, small_plan, write_byte_tokenizer, write_lines
 
-from bydore_pyro.data.documents import CorpusConfig, SourceFile
-from bydore_pyro.data.lengths import UNITS, Lengths, units_of
-from bydore_pyro.data.preparation import prepare
-from bydore_pyro.data.rows import LARGE_TEXT, Row
+from bydore_pyro.data.documents import CorpusConfig, File
+from bydore_pyro.data.index import UNITS
+from bydore_pyro.data.preparation import prepare, units_of
+from bydore_pyro.data.rows import LARGE_TEXT
 from bydore_pyro.data.variants import joined_stores, with_validation_file
 
 WORDS = ["law", "moon", "river", "seven", "quiet", "door", "ninety"]
@@ -139,23 +139,12 @@ def test_a_joined_store_has_the_counts_of_the_domains_that_it_has(tmp_path: Path
     assert with_validation_file(first, path).index[UNITS] == first.index[UNITS]
 
 
-def test_a_row_is_counted_once_however_often_it_is_read() -> None:
-    def read() -> list[Row]:
-        return [Row(1, " ab "), Row(2, None), Row(3, "é"), Row(4, "")]
-
-    rows = SourceFile("a", "law", lambda: iter(read()), by_row=True)
-    file = SourceFile("b", "web", lambda: iter(read()))
-    lengths = Lengths()
-    begun = lengths.counted(0, rows)
-    assert [next(begun).number, next(begun).number] == [1, 2]
-    lengths = Lengths(json.loads(json.dumps(lengths.state())))
-    assert [*lengths.counted(0, rows)] == read()
-    begun = lengths.counted(1, file)
-    next(begun)
-    lengths = Lengths(lengths.state())
-    assert len([*lengths.counted(1, file)]) == 4
-    assert lengths.counts == {"law": [3, 4], "web": [1, 4]}
-    assert units_of([rows, file], lengths.counts, listed=True) == {
+def test_text_files_are_counted_in_the_list_where_it_has_their_text() -> None:
+    rows = File("a", "law", lambda: iter([]), 9, of_rows=True)
+    file = File("b", "web", lambda: iter([]), 7, path=Path("b.txt"))
+    counts = {"law": [3, 4], "web": [1, 4]}
+    assert units_of([rows, file], counts, listed=True) == {
         "law": {"of": "rows", "count": 3, "bytes": 4},
-        "web": {"of": "files", "count": 1, "bytes": 4},
+        "web": {"of": "files", "count": 1, "bytes": 7},
     }
+    assert units_of([file], counts, listed=False)["web"]["bytes"] == 4
