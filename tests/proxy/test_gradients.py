@@ -11,9 +11,10 @@ from tiny import Bigram
 from torch import Tensor, nn
 from transformers import AutoConfig
 
+from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.gradients import MOST_VALUES, GradientSketch, random_signs
 from bydore_pyro.proxy.language_model import build_language_model
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 MODELS = Path(__file__).parents[2] / "models"
 VOCABULARY = 24
