@@ -52,7 +52,7 @@ class EvaluationConfig(Checked):
         [*range(6)], "Numbers of examples before the question; a score is their mean.", least=0
     )
     limit: int | None = option(
-        None, "Score so many first questions or rows. Default: all.", least=1
+        None, "Score only the first N questions or rows. Default: all.", least=1
     )
     sequence_length: int | None = option(
         None,

@@ -60,8 +60,9 @@ def evaluate_model(
     Args:
         model, tokenizer: Of transformers; the model is causal, and on its device.
         config: What it is scored on.
-        kept: What an evaluation that was stopped has given to `keep`; is not scored again.
-        keep: Is given what will be returned, as far as it is done, after every task.
+        kept: The results that an interrupted evaluation passed to `keep`. They are not computed
+            again.
+        keep: Called after every task with the results so far.
 
     Returns:
         By the paper's name of a task: `task` (lm-eval's name), `score` and `standard_error` in

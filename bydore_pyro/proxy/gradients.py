@@ -24,7 +24,7 @@ from bydore_pyro.terminal import return_freed_memory, stop_if_asked
 
 # Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
 MOST_VALUES = {"cpu": 2**23, "cuda": 2**28}
-TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
+TRIM_EVERY = 64  # sequences, after which freed memory, which is scattered, is given back
 
 
 def random_signs(count: int, seed: int) -> Tensor:

@@ -19,7 +19,7 @@ class Proxy(MeasuredModel):
         model: See `MeasuredModel`.
         config: Of the optimiser.
         cost: See `MeasuredModel`.
-        decay_steps: Where given, the step size falls linearly to zero over so many steps.
+        decay_steps: Steps over which the step size falls linearly to zero; it does not when None.
         parallel: See `MeasuredModel`.
     """
 

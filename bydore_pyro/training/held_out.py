@@ -25,9 +25,9 @@ def held_out_losses(
 ) -> dict[str, HeldOutLoss]:
     """Returns the loss of each domain of a store that has held-out text, trained on or not.
 
-    At most 64 sequences of a domain are read, the same ones whatever the seed of a training: the
-    losses of two models are of the same text. A domain whose held-out text is shorter than a
-    sequence has one that is as long as its text.
+    At most 64 sequences of a domain are read. They do not depend on the seed of the training, so
+    the losses of two models can be compared. Held-out text that is shorter than a sequence is read
+    as one shorter sequence.
 
     Args:
         model: Its processes share every batch; all of them call this function.

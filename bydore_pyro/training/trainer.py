@@ -38,8 +38,8 @@ WRITING = ".writing"  # the folder of the checkpoint that is being written
 
 
 def _in_a_group_of_its_own(start: Callable[[int], None] | None, worker: int) -> None:
-    """Starts a process that reads ahead. Ctrl-C and torchrun stop whole groups of processes, and a
-    training whose readers died could not end its step."""
+    """Starts a process that reads ahead, in a group of its own: Ctrl-C and torchrun stop whole
+    groups, and without its readers a training could not finish the step and save."""
     os.setpgid(0, 0)
     if start is not None:
         start(worker)
@@ -119,9 +119,9 @@ def _whole(checkpoint: str | None) -> Any:
 
 
 class RunCallback(TrainerCallback):
-    """Ends a training whose text or losses are not what they should be, or that is asked to stop.
+    """Ends a training when it is asked to stop, a loss is not finite, or the text changes.
 
-    All processes end behind the step in which any of them was asked.
+    All processes end after the step in which any of them was asked.
 
     Args:
         accelerator: Of the Trainer; it knows the other processes.
@@ -166,7 +166,7 @@ class RunCallback(TrainerCallback):
 
 
 def step_of(checkpoint: str | None) -> int:
-    """Returns the training steps that a checkpoint stands behind, 0 without one."""
+    """Returns the training steps before a checkpoint, 0 without one."""
     return int(checkpoint.rpartition("-")[2]) if checkpoint else 0
 
 
@@ -215,7 +215,7 @@ def build_trainer(
         stages: The mixtures.
         config: How it is trained.
         folder: Of the run.
-        begun: Training steps behind which the order of domains begins.
+        begun: Training steps that were taken before; the order of domains begins after them.
     """
     trainer = MixtureTrainer(
         model=model, args=_arguments(config, folder.path / CHECKPOINTS), train_dataset=dataset
@@ -226,8 +226,8 @@ def build_trainer(
 
 
 def _sampler(stages: Stages, config: TargetConfig, begun: int) -> MixtureSampler:
-    """Returns the keys of the sequences behind `begun` steps, whose batches are taken again: the
-    order depends on nothing but the weights."""
+    """Returns the keys of the sequences after `begun` steps. The order depends on the weights
+    alone, so that replaying it finds where the run stood."""
     weights, batch = stages.by_step(config.steps), config.target_batch_sequences
     state = begin(len(stages.names))
     for step in range(begun):
@@ -242,7 +242,7 @@ def _arguments(config: TargetConfig, checkpoints: Path) -> TrainingArguments:
         "use_cpu": not gpu,
         "seed": config.seed,
         "max_steps": config.steps,
-        "ignore_data_skip": True,  # the sampler begins where the run stands
+        "ignore_data_skip": True,  # the sampler begins after the steps that were taken
         "per_device_train_batch_size": each,
         "gradient_accumulation_steps": accumulation,
         "average_tokens_across_devices": True,

@@ -116,7 +116,7 @@ def train_target(
             _train(trainer, checkpoint, store, callbacks)
             store.require_unchanged()
             seconds = time.perf_counter() - start
-            # First: a model whose losses are NaN is none.
+            # Before the model is saved: one whose losses are NaN is none.
             held_out = _held_out(trainer, store, config)
             _save_model(trainer)
             metrics = {**_record(trainer, config, begun, seconds), **held_out}
@@ -211,8 +211,14 @@ def _save_model(trainer: MixtureTrainer) -> None:
 def _record(
     trainer: MixtureTrainer, config: TargetConfig, begun: int, seconds: float
 ) -> dict[str, Any]:
-    """Returns what `metrics.json` holds of a training; `seconds` are those of this call, whose
-    first step was the one behind `begun`."""
+    """Returns what `metrics.json` holds of a training.
+
+    Args:
+        trainer: After the last step.
+        config: How it trained.
+        begun: Steps that an earlier call had taken.
+        seconds: That this call took for the others.
+    """
     batch, dataset = config.target_batch_sequences * config.sequence_length, trainer.train_dataset
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
