@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import is_row_file
 
-# By lm-eval's name: the paper's, the folder among lm-eval's task files, the splits of questions and
-# examples. lm-eval 0.4.13 takes MultiRC's "no" for right where an answer is labelled correct.
+
+class Benchmark(NamedTuple):
+    """One of the paper's benchmarks.
+
+    Attributes:
+        title: In the paper.
+        folder: Among lm-eval's task files.
+        questions: The split of the questions.
+        examples: The split of the examples before a question.
+    """
+
+    title: str
+    folder: str
+    questions: str
+    examples: str
+
+
+# By lm-eval's name. lm-eval 0.4.13 takes MultiRC's "no" for right where an answer is labelled
+# correct.
 PILE13 = {
-    "social_iqa": ("Social IQA", "siqa", "validation", "train"),
-    "hellaswag": ("HellaSwag", "hellaswag", "validation", "train"),
-    "piqa": ("PIQA", "piqa", "validation", "train"),
-    "openbookqa": ("OpenBookQA", "openbookqa", "test", "train"),
-    "lambada_standard": ("LAMBADA", "lambada", "test", "validation"),
-    "sciq": ("SciQ", "sciq", "test", "train"),
-    "arc_easy": ("ARC-Easy", "arc", "test", "train"),
-    "copa": ("COPA", "super_glue/copa", "validation", "train"),
-    "race": ("RACE", "race", "test", "test"),
-    "logiqa": ("LogiQA", "logiqa", "test", "train"),
-    "qqp": ("QQP", "glue/qqp", "validation", "train"),
-    "winogrande": ("WinoGrande", "winogrande", "validation", "train"),
-    "multirc": ("MultiRC", "super_glue/multirc", "validation", "train"),
+    "social_iqa": Benchmark("Social IQA", "siqa", "validation", "train"),
+    "hellaswag": Benchmark("HellaSwag", "hellaswag", "validation", "train"),
+    "piqa": Benchmark("PIQA", "piqa", "validation", "train"),
+    "openbookqa": Benchmark("OpenBookQA", "openbookqa", "test", "train"),
+    "lambada_standard": Benchmark("LAMBADA", "lambada", "test", "validation"),
+    "sciq": Benchmark("SciQ", "sciq", "test", "train"),
+    "arc_easy": Benchmark("ARC-Easy", "arc", "test", "train"),
+    "copa": Benchmark("COPA", "super_glue/copa", "validation", "train"),
+    "race": Benchmark("RACE", "race", "test", "test"),
+    "logiqa": Benchmark("LogiQA", "logiqa", "test", "train"),
+    "qqp": Benchmark("QQP", "glue/qqp", "validation", "train"),
+    "winogrande": Benchmark("WinoGrande", "winogrande", "validation", "train"),
+    "multirc": Benchmark("MultiRC", "super_glue/multirc", "validation", "train"),
 }
 
 

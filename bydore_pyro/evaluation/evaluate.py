@@ -94,7 +94,7 @@ def evaluate_model(
                 max_length=context.tokens,
             )
     for name, task in ready.items():
-        if (label := PILE13[name][0]) not in tasks:
+        if (label := PILE13[name].title) not in tasks:
             with expecting(f"Expected questions of {name} that lm-eval can ask, found:"), _quiet():
                 tasks[label] = _score(scored, name, task, config)
             keep(tasks)
@@ -109,8 +109,8 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     from lm_eval import tasks
 
     _, home, questions, examples = PILE13[name]
-    most, changed = max(config.num_fewshot), dict[str, Any](task=name)
-    if not most:  # lm-eval opens the examples' split even where it takes none
+    max_fewshot, changed = max(config.num_fewshot), dict[str, Any](task=name)
+    if max_fewshot == 0:  # lm-eval opens the examples' split even where it takes none
         changed["fewshot_split"] = examples = questions
     folder, root = Path(config.data_dir or "DATA", name), Path(tasks.__file__).parent
     expected = f"Expected data of {name} with the hub's columns and values"
@@ -122,7 +122,7 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     with expecting(f"{expected} in {folder}, found:"):
         manager = tasks.TaskManager(include_defaults=False, include_path=root / home)
         task = manager.load([{"group": "all", "task": [changed]}])["tasks"][name]
-        task.fewshot_context(task.eval_docs[0], most)  # raises where they are too few
+        task.fewshot_context(task.eval_docs[0], max_fewshot)  # raises where they are too few
     for number, row in enumerate(task.eval_docs, 1):
         with expecting(f"{expected} in {folder / questions}, row {number}, found:"):
             _require_askable(task, row)

@@ -23,7 +23,7 @@ from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.terminal import return_freed_memory, stop_if_asked
 
 # Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
-MOST_VALUES = {"cpu": 2**23, "cuda": 2**28}
+MAX_VALUES = {"cpu": 2**23, "cuda": 2**28}
 TRIM_EVERY = 64  # sequences, after which freed memory, which is scattered, is given back
 
 
@@ -57,7 +57,7 @@ class GradientSketch:
     @property
     def chunk(self) -> int:
         """Sequences whose gradients are computed at once in each process."""
-        most = MOST_VALUES.get(self._signs.device.type, MOST_VALUES["cpu"])
+        most = MAX_VALUES.get(self._signs.device.type, MAX_VALUES["cpu"])
         return max(1, most // self.count)
 
     def __call__(

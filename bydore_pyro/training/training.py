@@ -126,7 +126,7 @@ def train_target(
 
 def _check_folder(out: Path, resume: bool) -> None:
     """Refuses a folder in which a run would overwrite something or repeat work."""
-    found = [path.name for path in out.iterdir()]
+    found = [path.name for path in out.iterdir() if not path.name.startswith(".")]
     if found and not resume:
         raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
     if resume and "config.json" not in found:
