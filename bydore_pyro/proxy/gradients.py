@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,10 +79,6 @@ class GradientSketch:
                 return_freed_memory()
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)
-
-    def witnesses(self, documents: np.ndarray) -> np.ndarray:
-        """Returns the numbers ``(B,)`` of the sketches' witnesses: the sequences' documents."""
-        return documents
 
     def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
         gradients, losses = self.model.sequence_gradients(rows, part)  # (b, P), of own rows

@@ -7,9 +7,7 @@ import torch
 from bydore_pyro.command_line import number_of_tokens
 from bydore_pyro.data import TokenStore
 from bydore_pyro.errors import DataError, distinct, require
-from bydore_pyro.terminal import tell
 from bydore_pyro.training.config import TargetConfig
-from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Stages
 
 ROUNDING = 1e-9  # of the product of a weight and a length
@@ -33,9 +31,8 @@ def device_batch(config: TargetConfig, processes: int) -> tuple[int, int]:
     return size, each // size
 
 
-def checked_dataset(store: TokenStore, stages: Stages, config: TargetConfig) -> MixtureDataset:
-    """Returns the sequences of a training, after checking that it can run here, and that mixture,
-    text and length go together.
+def check_training(store: TokenStore, stages: Stages, config: TargetConfig) -> None:
+    """Checks that a training can run here, and that mixture, text and length go together.
 
     Args:
         store: The text.
@@ -44,8 +41,7 @@ def checked_dataset(store: TokenStore, stages: Stages, config: TargetConfig) -> 
 
     Raises:
         DataError: When a package is missing, a mixture has domains that the store lacks or is for
-            another tokenizer, or the text of a domain is shorter than a sequence or would be read
-            more than `max_epochs` times.
+            another tokenizer, or the text of a domain would be read more than `max_epochs` times.
         ValueError: When there is no GPU where one is asked for.
 
     Warns:
@@ -63,36 +59,21 @@ def checked_dataset(store: TokenStore, stages: Stages, config: TargetConfig) -> 
                 f"for another ({mixture.tokenizer[:12]}): --other_tokenizer accepts them unchanged"
             )
         mixture.check(store.names, own, "the mixture")
-    dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
-    _check_epochs(dataset, stages, config, store)
-    return dataset
+    _check_epochs(store, stages, config)
 
 
-def _check_epochs(
-    dataset: MixtureDataset, stages: Stages, config: TargetConfig, store: TokenStore
-) -> None:
-    """Refuses to read a text more than `max_epochs` times.
-
-    The tokens that were asked for are divided by those of the text, as in a search, which knows
-    neither steps nor sequences of this training. What these add is reported.
-    """
+def _check_epochs(store: TokenStore, stages: Stages, config: TargetConfig) -> None:
+    """Refuses to read a text more than `max_epochs` times: the tokens that were asked for, divided
+    by those of the text, as in a search. Whole steps of whole sequences may add a little."""
     shares, tokens = stages.shares(), number_of_tokens(config.tokens)
-    epochs = {n: tokens * shares[n] / len(store.train[n]) for n in dataset.names}
-    worst = max(epochs, key=lambda name: epochs[name])
-    if epochs[worst] > config.max_epochs * (1 + ROUNDING):
+    texts = {name: len(store.train[name]) for name in shares if len(store.train[name])}
+    epochs = {name: tokens * shares[name] / size for name, size in texts.items()}
+    worst = max(epochs, key=lambda name: epochs[name], default=None)
+    if worst is not None and epochs[worst] > config.max_epochs * (1 + ROUNDING):
         allowed, found = distinct(config.max_epochs, epochs[worst])
         sample = ", of which the store holds a sample," if store.in_all(worst) else ""
         raise DataError(
             f"Expected to read the text of a domain at most {allowed} times (--max_epochs), found "
             f"'{worst}'{sample} {found} times with weight {shares[worst]:.3g}; --tokens "
             f"{0.95 * tokens * config.max_epochs / epochs[worst]:.1e} would fit"
-        )
-    sequences = config.steps * config.target_batch_sequences
-    epochs = dataset.epochs({name: sequences * shares[name] for name in dataset.names})
-    worst = max(epochs, key=lambda name: epochs[name])
-    if epochs[worst] > config.max_epochs * (1 + ROUNDING):
-        allowed, found = distinct(config.max_epochs, epochs[worst])
-        tell(
-            f"'{worst}' is read {found} times (--max_epochs {allowed}), because the run has whole "
-            f"steps, {sequences * config.sequence_length:,} tokens in all, of whole sequences"
         )

@@ -32,9 +32,10 @@ from bydore_pyro.errors import DataError, RunFolderError, expecting
 from bydore_pyro.files import RunFolder, appearing_folder, check_belongs, provenance, read_json
 from bydore_pyro.proxy import MeasuredModel, Parallel, number_of_processes
 from bydore_pyro.terminal import Interrupted, deferred, tell, told_if_stopped
-from bydore_pyro.training.checks import checked_dataset, device_batch
+from bydore_pyro.training.checks import check_training, device_batch
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.held_out import held_out_losses
+from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import SCHEDULE, Stages
 from bydore_pyro.training.trainer import (
     CHECKPOINTS,
@@ -45,7 +46,7 @@ from bydore_pyro.training.trainer import (
     step_of,
 )
 
-MANIFEST, MODEL = "manifest.json", "model"
+MANIFEST, METRICS, MODEL = "manifest.json", "metrics.json", "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
 # The options that decide which sequences a step sees, and what it does with them. The others say
 # how that is computed, read, reported and kept: they may change on the way.
@@ -91,13 +92,14 @@ def train_target(
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
     """
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
-        if folder.writes:  # by the time another process looks, its first files may be there
-            _check_folder(out, resume)
         if resume:
-            _check_run(out, store, stages, config)
+            _require_own(out, store, stages, config)
+        elif folder.writes:  # by the time another process looks, its first files may be there
+            _require_new(out)
         processes = number_of_processes()
         each, accumulation = device_batch(config, processes)
-        dataset = checked_dataset(store, stages, config)
+        check_training(store, stages, config)
+        dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
         checkpoint = _checkpoint_of(out) if resume else None
         fresh = fresh_model(checkpoint or model, store, config)
         tell(
@@ -120,24 +122,22 @@ def train_target(
             held_out = _held_out(trainer, store, config)
             _save_model(trainer)
             metrics = {**_record(trainer, config, begun, seconds), **held_out}
-            folder.write_json("metrics.json", metrics)
+            folder.write_json(METRICS, metrics)
         return metrics
 
 
-def _check_folder(out: Path, resume: bool) -> None:
-    """Refuses a folder in which a run would overwrite something or repeat work."""
-    found = [path.name for path in out.iterdir() if not path.name.startswith(".")]
-    if found and not resume:
+def _require_new(out: Path) -> None:
+    """Refuses a folder in which a run would overwrite something."""
+    if found := [path.name for path in out.iterdir() if not path.name.startswith(".")]:
         raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
-    if resume and "config.json" not in found:
-        raise RunFolderError(f"Expected an unfinished training in {out}, found none")
-    if {MODEL, "metrics.json"} <= {*found}:
+
+
+def _require_own(out: Path, store: TokenStore, stages: Stages, config: TargetConfig) -> None:
+    """Refuses to continue a run that is finished, or another one: with another text, mixture or
+    deciding option."""
+    if (out / MODEL).exists() and (out / METRICS).exists():
         raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
-
-
-def _check_run(out: Path, store: TokenStore, stages: Stages, config: TargetConfig) -> None:
-    """Refuses to continue a run with another text, mixture or deciding option."""
-    with expecting(f"Expected the files of a training in {out}, found:", as_error=RunFolderError):
+    with expecting(f"Expected an unfinished training in {out}, found:", as_error=RunFolderError):
         begun = read_json(out / "config.json")["target"]
         saved = {
             **{name: begun[name] for name in DECIDING},

@@ -205,7 +205,7 @@ def test_edited_options_are_refused_by_the_field(
     other = dataclasses.replace(corpus, index={**corpus.index, "sha256": "0" * 64})
     with pytest.raises(RunFolderError, match=r"Expected text .*, found 0000"):
         train(other, folder, resume=True)
-    with pytest.raises(RunFolderError, match="Expected the files of a training in"):
+    with pytest.raises(RunFolderError, match="Expected an unfinished training in"):
         (folder / "manifest.json").rename(folder / "other.json")
         train(corpus, folder, resume=True)
     (folder / "other.json").rename(folder / "manifest.json")
