@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 import torch
 from benchmark_data import (
@@ -19,6 +20,7 @@ from benchmark_data import (
     write_benchmark,
     write_split,
 )
+from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
 from bydore_pyro.errors import DataError
@@ -209,6 +211,18 @@ def test_files_that_are_no_data(tmp_path: Path, text: str, where: str) -> None:
     path.rename(path.with_suffix(".parquet"))
     with pytest.raises(DataError, match=r"in .*piqa/validation, found:"):
         scores_of(KnownAnswers([]), tmp_path, "piqa")
+
+
+def test_a_split_may_be_in_parts_as_on_the_hub(tmp_path: Path) -> None:
+    questions = write_benchmark(tmp_path, "piqa", COUNT)
+    model = believing(questions, lambda place: place < 6)
+    whole = scores_of(model, tmp_path, "piqa")
+    path, rows = tmp_path / "piqa" / "validation.jsonl", [one.row for one in questions]
+    path.unlink()
+    for number in (0, 1):
+        part = pyarrow.Table.from_pylist(rows[5 * number : 5 * number + 5])
+        parquet.write_table(part, path.with_name(f"validation-0000{number}-of-00002.parquet"))
+    assert scores_of(model, tmp_path, "piqa") == whole
 
 
 def test_folders_that_are_no_models(tmp_path: Path) -> None:
