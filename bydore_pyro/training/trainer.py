@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,11 +21,13 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
 from bydore_pyro.data import TokenStore, load_encoder
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError, expecting
-from bydore_pyro.files import RunFolder
+from bydore_pyro.files import RunFolder, read_json
 from bydore_pyro.proxy import TRAINED_LENGTH, build_language_model, number_of_processes
 from bydore_pyro.training.checks import device_batch
 from bydore_pyro.training.config import TargetConfig
@@ -118,7 +120,18 @@ def _whole(checkpoint: str | None) -> Any:
     )
 
 
-class RunCallback(TrainerCallback):
+def belongs_of(checkpoint: str) -> dict[str, Any]:
+    """Returns what a checkpoint belongs to, as `RunCallback` got it.
+
+    Raises:
+        RunFolderError: When the file that says so is damaged.
+    """
+    with _whole(checkpoint):
+        callbacks = read_json(Path(checkpoint) / TRAINER_STATE_NAME)["stateful_callbacks"]
+        return dict(callbacks[RunCallback.__name__]["attributes"])
+
+
+class RunCallback(TrainerCallback, ExportableState):
     """Ends a training when it is asked to stop, a loss is not finite, or the text changes.
 
     All processes end after the step in which any of them was asked.
@@ -126,11 +139,23 @@ class RunCallback(TrainerCallback):
     Args:
         accelerator: Of the Trainer; it knows the other processes.
         store: The text.
+        belongs: What the run's checkpoints belong to, plain values. The Trainer saves them.
         asked: Returns the number of the signal that arrived in this process, 0 before.
     """
 
-    def __init__(self, accelerator: Any, store: TokenStore, asked: Callable[[], int]) -> None:
-        self._accelerator, self._store, self._asked = accelerator, store, asked
+    def __init__(
+        self,
+        accelerator: Any,
+        store: TokenStore,
+        belongs: Mapping[str, Any],
+        asked: Callable[[], int],
+    ) -> None:
+        self._accelerator, self._store, self._belongs = accelerator, store, belongs
+        self._asked = asked
+
+    def state(self) -> dict[str, Any]:
+        """Returns what the Trainer saves of it in a checkpoint."""
+        return {"args": {}, "attributes": dict(self._belongs)}
 
     def signal(self) -> int:
         """Returns the number of the signal that arrived in any of the processes, 0 without one."""

@@ -28,8 +28,8 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import TokenStore
-from bydore_pyro.errors import DataError, RunFolderError, expecting
-from bydore_pyro.files import RunFolder, appearing_folder, check_belongs, provenance, read_json
+from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.files import RunFolder, appearing_folder, check_belongs, provenance, versions
 from bydore_pyro.proxy import MeasuredModel, Parallel, number_of_processes
 from bydore_pyro.terminal import Interrupted, deferred, tell, told_if_stopped
 from bydore_pyro.training.checks import check_training, device_batch
@@ -41,6 +41,7 @@ from bydore_pyro.training.trainer import (
     CHECKPOINTS,
     MixtureTrainer,
     RunCallback,
+    belongs_of,
     build_trainer,
     fresh_model,
     step_of,
@@ -93,14 +94,15 @@ def train_target(
     """
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
         if resume:
-            _require_own(out, store, stages, config)
+            _require_unfinished(out)
         elif folder.writes:  # by the time another process looks, its first files may be there
             _require_new(out)
         processes = number_of_processes()
         each, accumulation = device_batch(config, processes)
         check_training(store, stages, config)
         dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
-        checkpoint = _checkpoint_of(out) if resume else None
+        belongs = _belongs(store, stages, config)
+        checkpoint = _checkpoint_of(out, belongs) if resume else None
         fresh = fresh_model(checkpoint or model, store, config)
         tell(
             f"{fresh.num_parameters():,} parameters; {config.steps} steps of "
@@ -115,7 +117,7 @@ def train_target(
         with told_if_stopped(f"Go on with: {resume_command(out)}"):
             start, begun = time.perf_counter(), step_of(checkpoint)
             trainer = build_trainer(fresh, dataset, store, stages, config, folder, begun)
-            _train(trainer, checkpoint, store, callbacks)
+            _train(trainer, checkpoint, store, belongs, callbacks)
             store.require_unchanged()
             seconds = time.perf_counter() - start
             # Before the model is saved: one whose losses are NaN is none.
@@ -132,28 +134,33 @@ def _require_new(out: Path) -> None:
         raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
 
 
-def _require_own(out: Path, store: TokenStore, stages: Stages, config: TargetConfig) -> None:
-    """Refuses to continue a run that is finished, or another one: with another text, mixture or
-    deciding option."""
+def _require_unfinished(out: Path) -> None:
+    """Refuses to continue a run that is finished, or that is none."""
+    if not (out / "config.json").exists():
+        raise RunFolderError(f"Expected an unfinished training in {out}, found none")
     if (out / MODEL).exists() and (out / METRICS).exists():
         raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
-    with expecting(f"Expected an unfinished training in {out}, found:", as_error=RunFolderError):
-        begun = read_json(out / "config.json")["target"]
-        saved = {
-            **{name: begun[name] for name in DECIDING},
-            "text": read_json(out / MANIFEST)["sha256"],
-            "mixture": read_json(out / SCHEDULE),
-        }
-    own = {name: getattr(config, name) for name in DECIDING}
-    mixture = json.loads(stages.to_json())
-    check_belongs(out, saved, {**own, "text": store.sha256, "mixture": mixture})
 
 
-def _checkpoint_of(out: Path) -> str | None:
-    """Returns the newest checkpoint of a run."""
+def _belongs(store: TokenStore, stages: Stages, config: TargetConfig) -> dict[str, Any]:
+    """Returns what a run's checkpoints belong to: text, mixture, deciding options, versions."""
+    return {
+        **{name: getattr(config, name) for name in DECIDING},
+        "text": store.sha256,
+        "mixture": json.loads(stages.to_json()),
+        "versions": versions(),
+    }
+
+
+def _checkpoint_of(out: Path, belongs: Mapping[str, Any]) -> str | None:
+    """Returns the newest checkpoint of a run, after checking that it is this run's."""
     folder = out / CHECKPOINTS
     checkpoint: str | None = get_last_checkpoint(folder) if folder.is_dir() else None
-    tell(f"going on from {checkpoint}" if checkpoint else "no checkpoint: beginning anew")
+    if checkpoint is None:
+        tell("no checkpoint: beginning anew")
+        return None
+    check_belongs(Path(checkpoint), belongs_of(checkpoint), belongs)
+    tell(f"going on from {checkpoint}")
     return checkpoint
 
 
@@ -161,12 +168,13 @@ def _train(
     trainer: MixtureTrainer,
     checkpoint: str | None,
     store: TokenStore,
+    belongs: Mapping[str, Any],
     callbacks: Sequence[TrainerCallback],
 ) -> None:
     """Trains from a checkpoint to the end, or saves where it is asked to stop."""
     try:
         with deferred() as asked:
-            run = RunCallback(trainer.accelerator, store, asked)
+            run = RunCallback(trainer.accelerator, store, belongs, asked)
             for callback in (run, *callbacks):
                 trainer.add_callback(callback)
             trainer.train(resume_from_checkpoint=checkpoint)

@@ -1,4 +1,4 @@
-"""Options of the proxy: their limits, and the four ways to make batches."""
+"""Options of the proxy: their limits, and that they come without torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bydore_pyro.proxy.config import STRATEGIES, ProxyConfig
+from bydore_pyro.proxy.config import ProxyConfig
 
 
 def test_what_cannot_be_a_step_size_is_refused() -> None:
@@ -15,10 +15,6 @@ def test_what_cannot_be_a_step_size_is_refused() -> None:
     for rate in (-1e-3, 1e31):
         with pytest.raises(ValueError, match="Expected learning_rate in"):
             ProxyConfig(learning_rate=rate)
-
-
-def test_there_are_four_strategies() -> None:
-    assert len(STRATEGIES) == 4
 
 
 def test_the_options_of_a_search_need_no_torch() -> None:

@@ -82,8 +82,9 @@ def test_a_signal_and_what_is_not_finite_end_a_training(
     build: Callable[..., MixtureTrainer], corpus: TokenStore
 ) -> None:
     trainer = build()
-    run = RunCallback(trainer.accelerator, corpus, lambda: 15)
+    run = RunCallback(trainer.accelerator, corpus, {"seed": 3}, lambda: 15)
     assert run.signal() == 15
+    assert run.state()["attributes"] == {"seed": 3}
     run.on_step_end(trainer.args, trainer.state, trainer.control)
     assert trainer.control.should_save
     assert trainer.control.should_training_stop
