@@ -14,8 +14,9 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measured_steps import measured_training
 from bydore_pyro.measure.measurement import Measurement
+from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 LINEAR = LinearConfig(validation_batch=8, guide_warmup=2)
 MATCHING = MatchingConfig(

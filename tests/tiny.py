@@ -23,7 +23,8 @@ from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import Text, TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.config import ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.trials.problem import Problem
 
 # What a comparison's proxies are evaluated on.

@@ -14,13 +14,7 @@ from typing import Any
 
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
 from bydore_pyro.data import file_sha256
-from bydore_pyro.evaluation import (
-    EvaluationConfig,
-    average_of,
-    context_of,
-    evaluate_model,
-    load_model,
-)
+from bydore_pyro.evaluation import EvaluationConfig
 from bydore_pyro.files import (
     FolderLock,
     Kept,
@@ -71,6 +65,8 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         require_new_file(out)
         with told_if_stopped("What was scored is kept. Go on with the same command"):
             tasks = _evaluate(folder, out, options.evaluation)
+    from bydore_pyro.evaluation import average_of
+
     average = average_of(tasks)
     mean = {f"average of {sum('score' in one for one in tasks.values())}": average}
     told = {**tasks, **(mean if average else {})}
@@ -95,6 +91,8 @@ def _as_text(result: Mapping[str, Any]) -> str:
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
     """Scores the model; keeps every finished task beside the scores, then writes them."""
+    from bydore_pyro.evaluation import average_of, context_of, evaluate_model, load_model
+
     unfinished = out.with_name(f"{out.stem}.unfinished")
     made_by = provenance(("lm-eval", "accelerate"))
     data = Path(config.data_dir) if config.data_dir else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.command_line import (
     Checked,
+    number_of_tokens,
     one_line_errors,
     option,
     parse_options,
@@ -17,14 +18,12 @@ from bydore_pyro.command_line import (
     warn_idle,
 )
 from bydore_pyro.data import CorpusConfig
-from bydore_pyro.proxy import model_source
-from bydore_pyro.setup import NATURAL, RunConfig
-from bydore_pyro.shards import names_shards
 from bydore_pyro.terminal import Table
 from bydore_pyro.training import TargetConfig
 
 if TYPE_CHECKING:
     from bydore_pyro.data import TokenStore
+    from bydore_pyro.training import Stages
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -103,49 +102,44 @@ def train_command(arguments: Sequence[str]) -> None:
         options = resumed_options(resume, "train", TrainOptions)
     else:
         about = train_command.__doc__ or ""
-        options = parse_options(
-            arguments, "bydore train", about, TrainOptions, smoke=SMOKE, common=COMMON
+        options = _settled(
+            parse_options(
+                arguments, "bydore train", about, TrainOptions, smoke=SMOKE, common=COMMON
+            )
         )
-        options = _settled(options)
     _train(options, resume)
 
 
 def _settled(options: TrainOptions) -> TrainOptions:
     """Returns options with which a run can be continued from any folder."""
+    from bydore_pyro.setup import absolute
+
     tokenizer = options.shards.tokenizer
-    if tokenizer is not None and Path(tokenizer).is_dir():
-        tokenizer = str(Path(tokenizer).resolve())
     train = replace(
         options.train,
-        data=RunConfig(data=options.train.data).anywhere().data,
+        data=absolute(options.train.data),
         add=[str(Path(place).absolute()) for place in options.train.add],
     )
-    return replace(options, train=train, shards=replace(options.shards, tokenizer=tokenizer))
+    shards = replace(options.shards, tokenizer=tokenizer and absolute(tokenizer))
+    return replace(options, train=train, shards=shards)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
-    from bydore_pyro.command_line import number_of_tokens
-    from bydore_pyro.mixture import normalised
-    from bydore_pyro.training import Stages, read_stages, train_target
+    from bydore_pyro.proxy import model_source
+    from bydore_pyro.training import train_target
 
     # Its bars for every file that it writes, and its warnings of what is checked here anyway.
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
-    given, config = options.train, options.target
-    out = resume or Path(given.out)
+    given, out = options.train, resume or Path(options.train.out)
     store = _store_of(given.data, options.shards, given.add)
-    if resume is None and given.mixture == NATURAL:
-        stages = Stages.constant(normalised(store.natural(), given.data))
-    else:
-        source = given.mixture if resume is None else str(resume / "schedule.json")
-        stages = read_stages(source, number_of_tokens(config.tokens))
     metrics = train_target(
         model_source(given.model),
         store,
-        stages,
-        config,
+        _stages_of(given.mixture, store, options.target, resume),
+        options.target,
         out,
         resume=resume is not None,
         options=asdict(options),
@@ -153,16 +147,32 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     print(_as_text(metrics, out / "model"))
 
 
+def _stages_of(
+    mixture: str, store: TokenStore, target: TargetConfig, resume: Path | None
+) -> Stages:
+    """Returns the mixture, or the mixtures, of the run: as `--mixture` names them, or as the run
+    that is continued has written them."""
+    from bydore_pyro.mixture import normalised
+    from bydore_pyro.setup import NATURAL
+    from bydore_pyro.training import SCHEDULE, Stages, read_stages
+
+    if resume is None and mixture == NATURAL:
+        return Stages.constant(normalised(store.natural(), str(store.folder)))
+    return read_stages(
+        str(resume / SCHEDULE) if resume else mixture, number_of_tokens(target.tokens)
+    )
+
+
 def _store_of(data: str, given: ShardsConfig, added: Sequence[str]) -> TokenStore:
     from bydore_pyro.data import TokenizerConfig, joined_stores, open_store
-    from bydore_pyro.shards import open_shards
+    from bydore_pyro.shards import names_shards, open_shards
 
     named = asdict(given)
     if names_shards(data):
         corpus = CorpusConfig(validation_fraction=named.pop("validation_fraction"))
         store = open_shards(data, corpus, TokenizerConfig(**named))
     else:
-        warn_idle(given, tuple(named), "a token store, which tells it itself")
+        warn_idle(given, tuple(named), "a token store, which says it itself")
         store = open_store(Path(data))
     for place in added:
         store = joined_stores(store, open_store(Path(place)))
@@ -185,9 +195,9 @@ def _as_text(metrics: dict[str, Any], model: Path) -> str:
     header = ("domain", "tokens", "share", "epochs", "held-out loss")
     lines = ["", Table(header=header, rows=rows).as_text()]
     if held_out:
-        most = max(metrics["held_out_sequences"].values())
+        sequences = max(metrics["held_out_sequences"].values())
         lines.append(
-            f"\nheld-out losses in nats per token, each on at most {most} held-out sequences"
+            f"\nheld-out losses in nats per token, each on at most {sequences} held-out sequences"
         )
     if metrics["final_loss"] is not None:
         lines.append(f"last training loss {metrics['final_loss']:.4f} nats per token")

@@ -5,107 +5,23 @@ from __future__ import annotations
 import io
 import logging
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bydore_pyro.command_line import Checked, option
-from bydore_pyro.data import is_row_file
-from bydore_pyro.errors import DataError, one_line, require
+from bydore_pyro.errors import DataError, expecting, require
+from bydore_pyro.evaluation.config import PILE13, EvaluationConfig
 from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
 from bydore_pyro.files import plain_json
 from bydore_pyro.proxy import load_weights
 from bydore_pyro.terminal import device_named
 
 SEED = 1234  # chooses the examples: lm-eval's own
-
-
-# By lm-eval's name: the paper's, the folder among lm-eval's task files, the splits of questions and
-# examples. lm-eval 0.4.13 takes MultiRC's "no" for right where an answer is labelled correct.
-PILE13 = {
-    "social_iqa": ("Social IQA", "siqa", "validation", "train"),
-    "hellaswag": ("HellaSwag", "hellaswag", "validation", "train"),
-    "piqa": ("PIQA", "piqa", "validation", "train"),
-    "openbookqa": ("OpenBookQA", "openbookqa", "test", "train"),
-    "lambada_standard": ("LAMBADA", "lambada", "test", "validation"),
-    "sciq": ("SciQ", "sciq", "test", "train"),
-    "arc_easy": ("ARC-Easy", "arc", "test", "train"),
-    "copa": ("COPA", "super_glue/copa", "validation", "train"),
-    "race": ("RACE", "race", "test", "test"),
-    "logiqa": ("LogiQA", "logiqa", "test", "train"),
-    "qqp": ("QQP", "glue/qqp", "validation", "train"),
-    "winogrande": ("WinoGrande", "winogrande", "validation", "train"),
-    "multirc": ("MultiRC", "super_glue/multirc", "validation", "train"),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationConfig(Checked):
-    """What a model is scored on, and how.
-
-    Raises:
-        ValueError: When a task is neither a benchmark nor called like a file of rows.
-    """
-
-    tasks: list[str] = option(
-        ["pile13"],
-        "'pile13' (the paper's 13 benchmarks), some by name, or files of rows (FILE.jsonl) on whose"
-        " text the loss is measured.",
-    )
-    text_column: str = option("text", "Column of the text in files of rows.")
-    data_dir: str | None = option(
-        None,
-        "Folder with TASK/SPLIT.jsonl or .parquet, also as SPLIT-00000-of-00001.parquet, with the "
-        "columns of the hub's data.",
-    )
-    hub: bool = option(False, "Fetch from the hub what --data_dir does not hold.")
-    # RegMix's. The paper calls its scores zero-shot, but of COPA's 100 questions all are sixths.
-    num_fewshot: list[int] = option(
-        [*range(6)], "Numbers of examples before the question; a score is their mean.", least=0
-    )
-    limit: int | None = option(
-        None, "Score so many first questions or rows. Default: all.", least=1
-    )
-    sequence_length: int | None = option(
-        None,
-        "Tokens of the longest context. Default: the length at which bydore train has trained the "
-        "model; for another model its max_position_embeddings, for documents at most 2,048.",
-        least=2,
-    )
-    batch_size: int = option(16, "Sequences in a batch.", least=1)
-    device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        known = ("pile13", *PILE13)
-        for task in self._each:
-            if task not in known and not is_row_file(Path(task)):
-                raise ValueError(
-                    f"Expected tasks one of {', '.join(map(repr, known))}, or a file of rows "
-                    f"(.jsonl, .parquet), actual {task!r}"
-                )
-
-    @property
-    def _each(self) -> list[str]:
-        """The tasks; like lm-eval's they may be joined by commas."""
-        split = ([one] if Path(one).exists() else one.split(",") for one in self.tasks)
-        return [task for tasks in split for task in tasks]
-
-    @property
-    def names(self) -> list[str]:
-        """lm-eval's names of the benchmarks."""
-        return [name for name in PILE13 if name in self._each or "pile13" in self._each]
-
-    @property
-    def files(self) -> list[str]:
-        """The files of rows, each once."""
-        return [task for task in dict.fromkeys(self._each) if is_row_file(Path(task))]
+MODEL_FOLDER = "Expected a model's folder (a training leaves it in model)"
 
 
 def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
@@ -117,7 +33,7 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     from transformers import AutoTokenizer
 
     place = device_named(device)
-    with _expecting("Expected a model's folder (a training leaves it in model)", folder), _quiet():
+    with expecting(f"{MODEL_FOLDER} as {folder}, found:"), _quiet():
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
@@ -143,8 +59,9 @@ def evaluate_model(
     Args:
         model, tokenizer: Of transformers; the model is causal, and on its device.
         config: What it is scored on.
-        kept: What an evaluation that was stopped has given to `keep`; is not scored again.
-        keep: Is given what will be returned, as far as it is done, after every task.
+        kept: The results that an interrupted evaluation passed to `keep`. They are not computed
+            again.
+        keep: Called after every task with the results so far.
 
     Returns:
         By the paper's name of a task: `task` (lm-eval's name), `score` and `standard_error` in
@@ -176,8 +93,8 @@ def evaluate_model(
                 max_length=context.tokens,
             )
     for name, task in ready.items():
-        if (label := PILE13[name][0]) not in tasks:
-            with _expecting("Expected questions that lm-eval can ask", name), _quiet():
+        if (label := PILE13[name].title) not in tasks:
+            with expecting(f"Expected questions of {name} that lm-eval can ask, found:"), _quiet():
                 tasks[label] = _score(scored, name, task, config)
             keep(tasks)
     for file, documents in texts.items():
@@ -191,8 +108,8 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     from lm_eval import tasks
 
     _, home, questions, examples = PILE13[name]
-    most, changed = max(config.num_fewshot), dict[str, Any](task=name)
-    if not most:  # lm-eval opens the examples' split even where it takes none
+    max_fewshot, changed = max(config.num_fewshot), dict[str, Any](task=name)
+    if max_fewshot == 0:  # lm-eval opens the examples' split even where it takes none
         changed["fewshot_split"] = examples = questions
     folder, root = Path(config.data_dir or "DATA", name), Path(tasks.__file__).parent
     expected = f"Expected data of {name} with the hub's columns and values"
@@ -201,12 +118,12 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
         changed["custom_dataset"] = lambda **_: data
     elif not config.hub:
         raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")
-    with _expecting(expected, folder):
+    with expecting(f"{expected} in {folder}, found:"):
         manager = tasks.TaskManager(include_defaults=False, include_path=root / home)
         task = manager.load([{"group": "all", "task": [changed]}])["tasks"][name]
-        task.fewshot_context(task.eval_docs[0], most)  # raises where they are too few
+        task.fewshot_context(task.eval_docs[0], max_fewshot)  # raises where they are too few
     for number, row in enumerate(task.eval_docs, 1):
-        with _expecting(expected, f"{folder / questions}, row {number}"):
+        with expecting(f"{expected} in {folder / questions}, row {number}, found:"):
             _require_askable(task, row)
     return task
 
@@ -216,29 +133,16 @@ def _read(path: Path, expected: str) -> Any:
     import datasets
     from pyarrow import parquet
 
-    with _expecting(expected, path):
-        if tables := _tables(path):
+    with expecting(f"{expected} in {path}, found:"):
+        in_parts = path.parent.glob(f"{path.name}-*-of-*.parquet")
+        if tables := [*path.parent.glob(f"{path.name}.parquet"), *sorted(in_parts)]:
             rows = [row for table in tables for row in parquet.read_table(table).to_pylist()]
             return datasets.Dataset.from_list(rows)
         rows = []
         for number, line in enumerate(path.with_suffix(".jsonl").read_bytes().splitlines(), 1):
-            with _expecting(expected, f"{path}.jsonl, line {number}"):
+            with expecting(f"{expected} in {path}.jsonl, line {number}, found:"):
                 rows.append({**plain_json(line.decode())})
         return datasets.Dataset.from_list(rows)
-
-
-def _tables(path: Path) -> list[Path]:
-    """The Parquet files of a split: one, or as many as their names on the hub say."""
-    if (table := path.with_suffix(".parquet")).exists():
-        return [table]
-    found = sorted(path.parent.glob(f"{path.name}-[0-9]*-of-[0-9]*.parquet"))
-    named = [re.fullmatch(rf"{path.name}-(\d+)-of-(\d+)\.parquet", file.name) for file in found]
-    places = [(int(name[1]), int(name[2])) for name in named if name]
-    if places and places != [(n, places[0][1]) for n in range(places[0][1])]:
-        raise DataError(
-            f"Expected all {places[0][1]} files of {path}, found {', '.join(f.name for f in found)}"
-        )
-    return found
 
 
 def _require_askable(task: Any, row: Mapping[str, Any]) -> None:
@@ -284,18 +188,6 @@ def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | Non
         return None
     scores, errors = zip(*scored, strict=True)
     return {"score": float(np.mean(scores)), "standard_error": math.hypot(*errors) / len(errors)}
-
-
-@contextmanager
-def _expecting(expected: str, place: object) -> Iterator[None]:
-    """Turns any error of other packages into one line."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:
-        found = f"{type(error).__name__}: {one_line(error, 300)}"
-        raise DataError(f"{expected}, found {found}: {place}") from error
 
 
 @contextmanager

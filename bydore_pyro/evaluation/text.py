@@ -68,8 +68,8 @@ class Document(NamedTuple):
 
     Attributes:
         tokens: ``(T,)``, first the token that begins a text, which has no loss.
-        bytes: Of UTF-8, that the others stand for.
-        cut: Whether they are not all of it.
+        bytes: Of the text in UTF-8, as far as it is read.
+        cut: Whether the document is longer.
     """
 
     tokens: Tensor
@@ -82,15 +82,15 @@ def read_documents(
 ) -> list[Document]:
     """Reads the rows of a file as documents, cut to a length.
 
-    Special tokens that stand in the text as words are encoded as words. A document begins as in
-    training, behind the token that begins or ends a text. It is cut between two characters.
+    The names of special tokens in the text are encoded as plain words. A document begins as in
+    training, with the token that begins or ends a text. It is cut between two characters.
 
     Args:
         path: JSON lines, Parquet, or another file of rows.
         tokenizer: Of transformers.
         longest: Tokens of a document at most, with the one that begins it.
         column: Of the text.
-        limit: Read so many first rows.
+        limit: Read only the first `limit` rows.
 
     Raises:
         DataError: When there is no such file, it holds no rows or what cannot be read, a row has no
@@ -181,7 +181,7 @@ def _losses(
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
             rows = [documents[place].tokens.long() for place in places]
-            # What fills a row up comes behind all that is read of it.
+            # The padding comes after everything that is read of a row.
             batch = pad_sequence(rows, batch_first=True).to(device)  # (B, T)
             found = measured.evaluate_tokens(batch, "text", len(rows)).double()  # (B, T - 1)
             yield (

@@ -21,7 +21,7 @@ from bydore_pyro.data import UNITS, Tokens, TokenStore, load_encoder, tokenizer_
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 
-PIECES, LENGTH = 64, 4096  # of a domain that is longer, so many pieces of so many tokens are read
+PIECES, LENGTH = 64, 4096  # a domain with more tokens is read as 64 pieces of 4,096 tokens
 
 
 def rounded(weights: Mapping[str, float], digits: int) -> dict[str, float]:
@@ -121,7 +121,7 @@ def tokens_per_byte(
     """Measures the tokens per byte of a store's tokenizer and of another one, end-of-text tokens
     included.
 
-    Up to 262,144 training tokens of each domain are decoded and encoded anew: all of a small
+    Up to 262,144 training tokens of each domain are decoded and encoded again: all of a small
     domain, else 64 pieces at even distances.
 
     Args:
@@ -155,7 +155,7 @@ def tokens_per_byte(
 
 
 def _pieces(tokens: Tokens) -> list[np.ndarray]:
-    """Returns all tokens, or of many so many pieces at even distances."""
+    """Returns all tokens, or 64 pieces at even distances."""
     if len(tokens) <= PIECES * LENGTH:
         return [np.asarray(tokens)]
     starts = np.linspace(0, len(tokens) - LENGTH, PIECES).astype(np.int64)

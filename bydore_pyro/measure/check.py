@@ -31,8 +31,7 @@ class ResidualCheck:
             the domain would match the target better.
         errors: Their standard errors: of the fresh sequences and of the search's own evidence.
         failing: The domains whose slopes contradict the weights.
-        sequences: How many each domain had that nothing had read. A domain that had none has no
-            slope.
+        sequences: Of each domain that nothing else had read. A domain without them has no slope.
     """
 
     slopes: Mapping[str, Number] = field(default_factory=dict)

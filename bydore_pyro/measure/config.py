@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bydore_pyro.command_line import Checked, option
 
-MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
+MAX_SEQUENCES, MIN_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class MatchingConfig(Checked):
 
     def sequences_of_round(self, num_domains: int) -> int:
         """Returns how many sequences a round measures of each domain."""
-        few = max(FEWEST_SEQUENCES, MOST_SEQUENCES // num_domains)
+        few = max(MIN_SEQUENCES, MAX_SEQUENCES // num_domains)
         return min(self.round_sequences, few)
 
     def sequences_of_check(self, num_domains: int) -> int:

@@ -19,7 +19,7 @@ class MeasuredStep:
 
     Attributes:
         loss: Of its batch, before it, nats per token.
-        measured: What the round behind it measured, None where there was none.
+        measured: What was measured after it, None where nothing was.
     """
 
     loss: float
@@ -37,11 +37,12 @@ def measured_training(
 ) -> Iterator[MeasuredStep]:
     """Trains a proxy on equal weights; measures and reads the domains after steps of the options.
 
-    The rate is constant after the warm-up: so the run on its way is a shorter run.
+    The step size is constant after the warm-up, so that the run up to any step is itself a shorter
+    run.
 
     Args:
         domains: Where batches come from, with sequences that are kept for measuring.
-        proxy: Before its first step, or behind a later one: it takes the steps that are left.
+        proxy: Before any of its steps; it takes those that are left.
         sketch: Of its gradients.
         config: Steps and rounds.
         seed: Of the batches' counts.

@@ -72,13 +72,13 @@ def sample_of(
     sketches, losses = sketch(batch, "gradients", done)
     check_finite("loss", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
-    return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), losses
+    return Sample(sketches, torch.from_numpy(documents)), losses
 
 
 def measure(
     sketch: GradientSketch,
     domains: Domains,
-    most: int,
+    sequences: int,
     step: int,
     known: Mapping[str, Sample] | None = None,
     cluster: str | None = None,
@@ -88,7 +88,7 @@ def measure(
     Args:
         sketch: Of the model's gradients.
         domains: Whose sequences that were kept aside are measured.
-        most: Sequences of each domain, as far as it has them.
+        sequences: How many of each domain, as far as it has them.
         step: Of the model.
         known: Samples that need not be measured, by domain.
         cluster: Where a domain is a piece, see `bydore_pyro.pieces`.
@@ -99,7 +99,7 @@ def measure(
     kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
     found = dict(known or {})
     anew = [name for name in domains.names if name not in found]
-    pieces = [(name, *domains.measure_batch(name, min(most, kept[name]))) for name in anew]
+    pieces = [(name, *domains.measure_batch(name, min(sequences, kept[name]))) for name in anew]
     found |= dict(zip(anew, sampled(sketch, pieces, step, cluster), strict=True))
     theta = sketch.model.parameters
     return Measurement(

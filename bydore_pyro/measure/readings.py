@@ -1,8 +1,8 @@
-"""Readings: what models that trained on known tokens lose on held-out text of every domain.
+"""Readings: the losses of models that trained on known tokens, on held-out text of every domain.
 
-Every run is read on every domain, whatever its target: the search's own at some of its steps, each
-trial at its end. One table, ``losses.json`` in a run's folder, holds them; the law of losses
-(`bydore_pyro.law.law`) is fitted to it.
+Every run is read on every domain, whatever its target: the search's own run at some of its steps,
+each trial at its end. The table ``losses.json`` in a run's folder holds all readings. The law of
+losses (`bydore_pyro.law.law`) is fitted to it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Reading:
     """The losses of one model.
 
     Attributes:
-        of: Which one, in words.
-        tokens: That it trained on, by domain.
+        of: Which model, in words.
+        tokens: On which it trained, by domain.
         losses: On held-out text by domain, nats per token.
     """
 

@@ -1,3 +1,6 @@
+from .config import STRATEGIES as STRATEGIES
+from .config import ProxyConfig as ProxyConfig
+from .config import Strategy as Strategy
 from .gradients import GradientSketch as GradientSketch
 from .language_model import TRAINED_LENGTH as TRAINED_LENGTH
 from .language_model import build_language_model as build_language_model
@@ -14,9 +17,6 @@ from .measured_model import check_finite as check_finite
 from .parallel import Parallel as Parallel
 from .parallel import number_of_processes as number_of_processes
 from .proxy import Proxy as Proxy
-from .proxy import ProxyConfig as ProxyConfig
-from .scheduling import STRATEGIES as STRATEGIES
-from .scheduling import Strategy as Strategy
 from .scheduling import kept_when_stopped as kept_when_stopped
 from .scheduling import proxy_content as proxy_content
 from .scheduling import restore_proxy as restore_proxy

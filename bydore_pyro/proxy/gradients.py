@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,8 +22,8 @@ from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.terminal import return_freed_memory, stop_if_asked
 
 # Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
-MOST_VALUES = {"cpu": 2**23, "cuda": 2**28}
-TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
+MAX_VALUES = {"cpu": 2**23, "cuda": 2**28}
+TRIM_EVERY = 64  # sequences, after which freed memory, which is scattered, is given back
 
 
 def random_signs(count: int, seed: int) -> Tensor:
@@ -57,7 +56,7 @@ class GradientSketch:
     @property
     def chunk(self) -> int:
         """Sequences whose gradients are computed at once in each process."""
-        most = MOST_VALUES.get(self._signs.device.type, MOST_VALUES["cpu"])
+        most = MAX_VALUES.get(self._signs.device.type, MAX_VALUES["cpu"])
         return max(1, most // self.count)
 
     def __call__(
@@ -80,10 +79,6 @@ class GradientSketch:
                 return_freed_memory()
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)
-
-    def witnesses(self, documents: np.ndarray) -> np.ndarray:
-        """Returns the numbers ``(B,)`` of the sketches' witnesses: the sequences' documents."""
-        return documents
 
     def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
         gradients, losses = self.model.sequence_gradients(rows, part)  # (b, P), of own rows

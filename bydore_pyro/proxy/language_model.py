@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a che
 OURS = "models"  # the folder of our own models
 # In the config.json of a model that was trained here: tokens of a sequence.
 TRAINED_LENGTH = "trained_sequence_length"
-MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
+MAX_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 
 def model_source(named: str) -> str:
@@ -187,7 +187,7 @@ class TokenLosses(nn.Module):
         # The last position has no target; marking it costs less than slicing it off the logits.
         targets = nn.functional.pad(input_ids[:, 1:], (0, 1), value=-100).flatten()
         vocabulary = getattr(getattr(self.language_model, "config", None), "vocab_size", 0)
-        chunk = max(1, MOST_LOGITS // max(vocabulary, 1))  # tokens
+        chunk = max(1, MAX_LOGITS // max(vocabulary, 1))  # tokens
         if targets.numel() > chunk and self._can_split(input_ids):
             losses = self._in_chunks(input_ids, targets, chunk)
         else:

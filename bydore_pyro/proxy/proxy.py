@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.command_line import Checked, option
+from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
 from bydore_pyro.proxy.parallel import Parallel
-
-LARGEST_STEP = 1e30  # what float32 can still hold with a margin
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProxyConfig(Checked):
-    """How the proxy is trained."""
-
-    learning_rate: float = option(
-        6e-3, "Step size eta after the warm-up; 0 trains nothing.", least=0, most=LARGEST_STEP
-    )
-    weight_decay: float = option(0.1, "Decoupled weight decay (AdamW).", least=0, most=1e6)
-    warmup_steps: int = option(20, "Steps of the linear warm-up of eta.", least=0)
-    precision: Literal["float32", "bfloat16"] = option(
-        "float32",
-        "Precision of training; bfloat16 uses autocast. The hypergradient g is always computed "
-        "in float32.",
-    )
-    max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
-    liger: bool = option(
-        True, "Use liger-kernel's fused loss for gradients on a GPU, if it is installed."
-    )
 
 
 class Proxy(MeasuredModel):
@@ -43,7 +19,7 @@ class Proxy(MeasuredModel):
         model: See `MeasuredModel`.
         config: Of the optimiser.
         cost: See `MeasuredModel`.
-        decay_steps: Where given, the step size falls linearly to zero over so many steps.
+        decay_steps: Steps over which the step size falls linearly to zero; it does not when None.
         parallel: See `MeasuredModel`.
     """
 

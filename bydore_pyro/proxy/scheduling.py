@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,11 +17,9 @@ from torch import Tensor
 from bydore_pyro.data import Domains
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files import Kept
+from bydore_pyro.proxy.config import Strategy
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.terminal import Interrupted, deferred, stop_if_asked
-
-Strategy = Literal["intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"]
-STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 
 def schedule(

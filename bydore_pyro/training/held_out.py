@@ -9,7 +9,7 @@ from bydore_pyro.data import SequenceStream, TokenStore
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import MeasuredModel
 
-MOST = 64  # sequences of a domain
+SEQUENCES = 64  # of a domain, at most
 STREAM = 6  # apart from the streams of a search and of a training
 
 
@@ -21,18 +21,18 @@ class HeldOutLoss(NamedTuple):
 
 
 def held_out_losses(
-    model: MeasuredModel, store: TokenStore, length: int, chunk: int
+    model: MeasuredModel, store: TokenStore, sequence_length: int, chunk: int
 ) -> dict[str, HeldOutLoss]:
     """Returns the loss of each domain of a store that has held-out text, trained on or not.
 
-    At most 64 sequences of a domain are read, the same ones whatever the seed of a training: the
-    losses of two models are of the same text. A domain whose held-out text is shorter than a
-    sequence has one that is as long as its text.
+    At most 64 sequences of a domain are read. They do not depend on the seed of the training, so
+    the losses of two models can be compared. Held-out text that is shorter than a sequence is read
+    as one shorter sequence.
 
     Args:
         model: Its processes share every batch; all of them call this function.
         store: The text.
-        length: ``T``, tokens in a sequence.
+        sequence_length: ``T``, tokens in a sequence.
         chunk: Sequences that all processes read at once.
 
     Raises:
@@ -42,13 +42,12 @@ def held_out_losses(
     from tqdm import tqdm
 
     names = [name for name, tokens in store.validation.items() if len(tokens) >= 2]
-    about = {"desc": "held-out text", "unit": "domain", "mininterval": 0.5}
     device, found = next(model.model.parameters()).device, {}
-    with tqdm(names, disable=not names, **about) as bar:
+    with tqdm(names, "held-out text", unit="domain", mininterval=0.5, disable=not names) as bar:
         for name in bar:
-            most = min(length, len(store.validation[name]))
-            stream = SequenceStream(store, "validation", name, most, [STREAM])
-            sequences = stream.first(MOST).to(device)
+            length = min(sequence_length, len(store.validation[name]))
+            stream = SequenceStream(store, "validation", name, length, [STREAM])
+            sequences = stream.first(SEQUENCES).to(device)
             loss = model.evaluate(sequences, "held out", chunk)
             if not math.isfinite(loss):
                 raise NonFiniteError(

@@ -27,6 +27,7 @@ from bydore_pyro.errors import expecting
 from bydore_pyro.files import yaml_or_json
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
 
+SCHEDULE = "schedule.json"  # the mixtures in the folder of a run
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
 
 

@@ -6,7 +6,7 @@ follow each other, with any number of processes. A folder with
 
     config.json, schedule.json   the options; the mixture, or the mixtures, as they were read
     manifest.json                the text
-    checkpoints/checkpoint-N     the Trainer's own, what a run goes on from
+    checkpoints/checkpoint-N     the Trainer's own, what a run continues from
     model/                       the trained model and its tokenizer, for `from_pretrained`
     metrics.json                 losses, tokens and held-out loss of each domain, speed, versions
 """
@@ -14,98 +14,47 @@ follow each other, with any number of processes. A folder with
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from transformers import PretrainedConfig, TrainerCallback, TrainingArguments
+from transformers import PretrainedConfig, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import TokenStore
-from bydore_pyro.errors import DataError, RunFolderError, one_line
-from bydore_pyro.files import LOCK, RunFolder, appearing_folder, provenance
-from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel, Parallel, build_language_model
+from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.files import RunFolder, appearing_folder, check_belongs, provenance, versions
+from bydore_pyro.proxy import MeasuredModel, Parallel, number_of_processes
 from bydore_pyro.terminal import Interrupted, deferred, tell, told_if_stopped
-from bydore_pyro.training.checkpoints import copy_tokenizer
+from bydore_pyro.training.checks import check_training, device_batch
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.held_out import held_out_losses
-from bydore_pyro.training.order import MixtureSampler
-from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
-from bydore_pyro.training.stages import Stages
-from bydore_pyro.training.trainer import MixtureTrainer, RunCallback
+from bydore_pyro.training.order import MixtureDataset
+from bydore_pyro.training.stages import SCHEDULE, Stages
+from bydore_pyro.training.trainer import (
+    CHECKPOINTS,
+    MixtureTrainer,
+    RunCallback,
+    belongs_of,
+    build_trainer,
+    fresh_model,
+    step_of,
+)
 
-MODEL = "model"
+MANIFEST, METRICS, MODEL = "manifest.json", "metrics.json", "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
-
-
-def build_trainer(
-    plan: TrainingPlan,
-    folder: RunFolder,
-    callbacks: Sequence[TrainerCallback] = (),
-    asked: Callable[[], int] = lambda: 0,
-) -> MixtureTrainer:
-    """Returns the Trainer of a fresh model; `folder` and `asked` are for its callback."""
-    config = plan.config
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        model: Any = build_language_model(plan.model, plan.store.vocabulary)
-        setattr(model.config, TRAINED_LENGTH, config.sequence_length)
-        if config.activation_checkpointing:
-            newer = getattr(model, "activation_checkpointing_enable", None)
-            (newer or model.gradient_checkpointing_enable)()
-    arguments = _arguments(plan, folder.path / CHECKPOINTS)
-    trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
-    trainer.folder = folder
-    trainer.sampler = MixtureSampler(
-        plan.stages.by_step(config.steps),
-        config.steps,
-        config.target_batch_sequences,
-        plan.state,
-    )
-    for callback in (RunCallback(trainer, plan, asked), *callbacks):
-        trainer.add_callback(callback)
-    return trainer
-
-
-def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
-    config, gpu = plan.config, plan.config.on_gpu
-    given: dict[str, Any] = {
-        "output_dir": str(checkpoints),
-        "use_cpu": not gpu,
-        "seed": config.seed,
-        "max_steps": config.steps,
-        "ignore_data_skip": True,  # the sampler begins where the run stands
-        "per_device_train_batch_size": plan.device_batch,
-        "gradient_accumulation_steps": plan.accumulation,
-        "average_tokens_across_devices": True,
-        "learning_rate": config.learning_rate,
-        "lr_scheduler_type": "cosine_with_min_lr",
-        "lr_scheduler_kwargs": {"min_lr_rate": 0.1},
-        "warmup_steps": round(config.warmup_share * config.steps),
-        "weight_decay": config.weight_decay,
-        "adam_beta1": 0.9,
-        "adam_beta2": 0.95,
-        "max_grad_norm": config.max_gradient_norm,
-        "bf16": gpu and config.precision == "bfloat16",
-        "torch_compile": gpu and config.torch_compile,
-        "use_liger_kernel": gpu and config.liger and find_spec("liger_kernel") is not None,
-        "ddp_find_unused_parameters": False,
-        "dataloader_num_workers": config.loader_workers,
-        "dataloader_pin_memory": gpu,
-        "remove_unused_columns": False,
-        "logging_steps": config.log_every,
-        "logging_nan_inf_filter": False,
-        "report_to": config.report_to,
-        "disable_tqdm": False,
-        "save_steps": config.save_every,
-        "save_total_limit": 2,
-    }
-    return TrainingArguments(**given)
+# The options that decide which sequences a step sees, and what it does with them. The others say
+# how that is computed, read, reported and kept: they may change on the way.
+DECIDING = (
+    *("tokens", "sequence_length", "target_batch_sequences", "seed", "precision"),
+    *("learning_rate", "warmup_share", "weight_decay", "max_gradient_norm"),
+)
 
 
 def train_target(
@@ -127,7 +76,7 @@ def train_target(
         stages: The mixture, or the mixtures.
         config: How it is trained.
         out: The folder of the run.
-        resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
+        resume: Whether the folder holds a run that is continued, from its last checkpoint.
         options: What `config.json` holds beside `config`, by part.
         callbacks: Further ones for the Trainer.
 
@@ -138,81 +87,122 @@ def train_target(
     Raises:
         DataError: When model, text, mixture and length do not go together, or the text changes.
         Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
-        RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
+        RunFolderError: When the folder cannot be used, holds another run or a damaged checkpoint,
+            or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
     """
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
-        if folder.writes:  # by the time another process looks, its first files may be there
-            _check_folder(out, resume)
-        plan = plan_training(model, store, stages, config, out if resume else None)
-        if plan.checkpoint is None:
+        if resume:
+            _require_unfinished(out)
+        elif folder.writes:  # by the time another process looks, its first files may be there
+            _require_new(out)
+        processes = number_of_processes()
+        each, accumulation = device_batch(config, processes)
+        check_training(store, stages, config)
+        dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
+        belongs = _belongs(store, stages, config)
+        checkpoint = _checkpoint_of(out, belongs) if resume else None
+        fresh = fresh_model(checkpoint or model, store, config)
+        tell(
+            f"{fresh.num_parameters():,} parameters; {config.steps} steps of "
+            f"{config.target_batch_sequences} x {config.sequence_length} tokens, {each} sequences "
+            f"at once, {accumulation} times, on {processes} x {'cuda' if config.on_gpu else 'cpu'}"
+        )
+        if checkpoint is None:
             parts = {**(options or {}), "target": dataclasses.asdict(config)}
-            folder.write_text("schedule.json", stages.to_json() + "\n")
-            folder.write_json("manifest.json", store.index)
+            folder.write_text(SCHEDULE, stages.to_json() + "\n")
+            folder.write_json(MANIFEST, store.index)
             folder.write_config("train", parts)
         with told_if_stopped(f"Go on with: {resume_command(out)}"):
-            start = time.perf_counter()
-            trainer = _trained(plan, folder, callbacks)
+            start, begun = time.perf_counter(), step_of(checkpoint)
+            trainer = build_trainer(fresh, dataset, store, stages, config, folder, begun)
+            _train(trainer, checkpoint, store, belongs, callbacks)
             store.require_unchanged()
             seconds = time.perf_counter() - start
-            # First: a model whose losses are NaN is none.
-            told = _held_out(trainer, plan)
-            _save_model(trainer, store.tokenizer)
-            metrics = _record(trainer, plan, seconds, told)
-            folder.write_json("metrics.json", metrics)
+            # Before the model is saved: one whose losses are NaN is none.
+            held_out = _held_out(trainer, store, config)
+            _save_model(trainer)
+            metrics = {**_record(trainer, config, begun, seconds), **held_out}
+            folder.write_json(METRICS, metrics)
         return metrics
 
 
-def _trained(
-    plan: TrainingPlan, folder: RunFolder, callbacks: Sequence[TrainerCallback]
-) -> MixtureTrainer:
-    """Trains from the plan's checkpoint to the end, or saves where it is asked to stop."""
+def _require_new(out: Path) -> None:
+    """Refuses a folder in which a run would overwrite something."""
+    if found := [path.name for path in out.iterdir() if not path.name.startswith(".")]:
+        raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
+
+
+def _require_unfinished(out: Path) -> None:
+    """Refuses to continue a run that is finished, or that is none."""
+    if not (out / "config.json").exists():
+        raise RunFolderError(f"Expected an unfinished training in {out}, found none")
+    if (out / MODEL).exists() and (out / METRICS).exists():
+        raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
+
+
+def _belongs(store: TokenStore, stages: Stages, config: TargetConfig) -> dict[str, Any]:
+    """Returns what a run's checkpoints belong to: text, mixture, deciding options, versions."""
+    return {
+        **{name: getattr(config, name) for name in DECIDING},
+        "text": store.sha256,
+        "mixture": json.loads(stages.to_json()),
+        "versions": versions(),
+    }
+
+
+def _checkpoint_of(out: Path, belongs: Mapping[str, Any]) -> str | None:
+    """Returns the newest checkpoint of a run, after checking that it is this run's."""
+    folder = out / CHECKPOINTS
+    checkpoint: str | None = get_last_checkpoint(folder) if folder.is_dir() else None
+    if checkpoint is None:
+        tell("no checkpoint: beginning anew")
+        return None
+    check_belongs(Path(checkpoint), belongs_of(checkpoint), belongs)
+    tell(f"going on from {checkpoint}")
+    return checkpoint
+
+
+def _train(
+    trainer: MixtureTrainer,
+    checkpoint: str | None,
+    store: TokenStore,
+    belongs: Mapping[str, Any],
+    callbacks: Sequence[TrainerCallback],
+) -> None:
+    """Trains from a checkpoint to the end, or saves where it is asked to stop."""
     try:
         with deferred() as asked:
-            trainer = build_trainer(plan, folder, callbacks, asked)
-            trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+            run = RunCallback(trainer.accelerator, store, belongs, asked)
+            for callback in (run, *callbacks):
+                trainer.add_callback(callback)
+            trainer.train(resume_from_checkpoint=checkpoint)
             # Every process comes here: none ends before it is saved.
-            if number := trainer.largest(asked()):
-                tell(f"Saved {folder.path / CHECKPOINTS}/checkpoint-{trainer.state.global_step}")
+            if number := run.signal():
+                tell(f"Saved {trainer.args.output_dir}/checkpoint-{trainer.state.global_step}")
                 raise Interrupted(number)
     except DataError as error:  # one of a worker's comes with its traceback
         reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
         raise DataError(reason) from error
-    except UnpicklingError as error:
-        found = f"Expected a valid {plan.checkpoint}, found: {one_line(error)}"
-        raise RunFolderError(found) from error
-    return trainer
 
 
-def _check_folder(out: Path, resume: bool) -> None:
-    """Refuses a folder in which a run would overwrite something or repeat work."""
-    found = [path.name for path in out.iterdir() if path.name != LOCK]
-    if found and not resume:
-        raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
-    if resume and "config.json" not in found:
-        raise RunFolderError(f"Expected an unfinished training in {out}, found none")
-    if {MODEL, "metrics.json"} <= {*found}:
-        raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
-
-
-def _held_out(trainer: MixtureTrainer, plan: TrainingPlan) -> dict[str, Any]:
-    """Returns what the record tells of held-out text; every process takes part in reading it."""
-    config = plan.config
+def _held_out(trainer: MixtureTrainer, store: TokenStore, config: TargetConfig) -> dict[str, Any]:
+    """Returns what the record says of held-out text; every process takes part in reading it."""
     model = MeasuredModel(
         trainer.accelerator.unwrap_model(trainer.model),
         parallel=Parallel(cpu=not config.on_gpu),
         precision=config.precision if config.on_gpu else "float32",
     )
-    chunk = plan.device_batch * plan.processes
-    found = held_out_losses(model, plan.store, config.sequence_length, chunk)
+    chunk = trainer.args.per_device_train_batch_size * model.parallel.count
+    found = held_out_losses(model, store, config.sequence_length, chunk)
     return {
         "held_out_loss_nats_per_token": {name: one.loss for name, one in found.items()},
         "held_out_sequences": {name: one.sequences for name, one in found.items()},
     }
 
 
-def _save_model(trainer: MixtureTrainer, tokenizer: Path) -> None:
+def _save_model(trainer: MixtureTrainer) -> None:
     """Writes the final model with its tokenizer; every process takes part in gathering it."""
     folder = trainer.folder
     trainer.accelerator.unwrap_model(trainer.model).config.use_cache = True
@@ -223,16 +213,21 @@ def _save_model(trainer: MixtureTrainer, tokenizer: Path) -> None:
     with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
-        copy_tokenizer(tokenizer, aside)
+        shutil.copytree(trainer.tokenizer, aside, dirs_exist_ok=True)
 
 
 def _record(
-    trainer: MixtureTrainer, plan: TrainingPlan, seconds: float, told: Mapping[str, Any]
+    trainer: MixtureTrainer, config: TargetConfig, begun: int, seconds: float
 ) -> dict[str, Any]:
-    """Returns what `metrics.json` holds of a training; `seconds` are those of this call, which may
-    have gone on with another's run."""
-    config, dataset = plan.config, plan.dataset
-    batch = config.target_batch_sequences * config.sequence_length
+    """Returns what `metrics.json` holds of a training.
+
+    Args:
+        trainer: After the last step.
+        config: How it trained.
+        begun: Steps that an earlier call had taken.
+        seconds: That this call took for the others.
+    """
+    batch, dataset = config.target_batch_sequences * config.sequence_length, trainer.train_dataset
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
@@ -246,11 +241,10 @@ def _record(
         "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
         "parameters": model.num_parameters(),
         "embedding_parameters": model.get_input_embeddings().weight.numel(),
-        "processes": plan.processes,
+        "processes": trainer.accelerator.num_processes,
         "device": torch.cuda.get_device_name() if config.on_gpu else "cpu",
         "seconds": seconds,
-        "tokens_per_second": (config.steps - plan.state.step) * batch / seconds,
+        "tokens_per_second": (config.steps - begun) * batch / seconds,
         **provenance(),
-        **told,
         "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated() if config.on_gpu else None,
     }

@@ -18,9 +18,9 @@ from bydore_pyro.core import forward_mode
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files.trees import read_tree, write_tree
+from bydore_pyro.proxy.config import STRATEGIES, ProxyConfig, Strategy
 from bydore_pyro.proxy.language_model import build_language_model
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
+from bydore_pyro.proxy.proxy import Proxy
 
 MODELS = Path(__file__).parents[2] / "models"
 

@@ -10,7 +10,8 @@ from torch.func import functional_call
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from bydore_pyro.core.hypergradient import Parameters, finite_difference, forward_mode
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.config import ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 
 def test_exact_for_quadratic_losses() -> None:

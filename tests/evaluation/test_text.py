@@ -18,7 +18,8 @@ from torch import nn
 
 from bydore_pyro.data.tokenizer import train_tokenizer
 from bydore_pyro.errors import DataError, NonFiniteError
-from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.evaluate import evaluate_model, load_model
 from bydore_pyro.evaluation.text import (
     LONGEST,
     Context,

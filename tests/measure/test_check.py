@@ -13,8 +13,9 @@ from torch import Tensor
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.measure.check import ResidualCheck, check_residual, contradicts
+from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])

@@ -24,8 +24,9 @@ from bydore_pyro.measure.measurement import (
     set_parameters,
     thawed,
 )
+from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 
 def measurement(scale: float) -> Measurement:

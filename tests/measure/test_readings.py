@@ -22,7 +22,8 @@ from bydore_pyro.measure.readings import (
     read_readings,
     readings_text,
 )
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.config import ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 ROWS = [
     Reading(of="the search after 3 steps", tokens={"a": 1.5, "b": 2.0}, losses={"a": 3.25}),

@@ -11,9 +11,10 @@ from tiny import Bigram
 from torch import Tensor, nn
 from transformers import AutoConfig
 
-from bydore_pyro.proxy.gradients import MOST_VALUES, GradientSketch, random_signs
+from bydore_pyro.proxy.config import ProxyConfig
+from bydore_pyro.proxy.gradients import MAX_VALUES, GradientSketch, random_signs
 from bydore_pyro.proxy.language_model import build_language_model
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 MODELS = Path(__file__).parents[2] / "models"
 VOCABULARY = 24
@@ -79,12 +80,12 @@ def test_chunks_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> No
     proxy, batch = proxy_of("llama"), batch_of(5)
     expected, losses = GradientSketch(proxy, 128)(batch, "gradients")
     sketch = GradientSketch(proxy, 128)
-    monkeypatch.setitem(MOST_VALUES, "cpu", chunk * sketch.count)
+    monkeypatch.setitem(MAX_VALUES, "cpu", chunk * sketch.count)
     assert sketch.chunk == chunk
     found, again = sketch(batch, "gradients")
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(again, losses)
-    monkeypatch.setitem(MOST_VALUES, "cpu", 1)
+    monkeypatch.setitem(MAX_VALUES, "cpu", 1)
     assert sketch.chunk == 1, "a model larger than that takes a sequence at a time"
 
 

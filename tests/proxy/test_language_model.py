@@ -172,7 +172,7 @@ def test_chunks_change_nothing(
     calls = []
     head = language_model.get_output_embeddings()
     head.register_forward_hook(lambda *_: calls.append(1))
-    monkeypatch.setattr("bydore_pyro.proxy.language_model.MOST_LOGITS", 5 * 50)
+    monkeypatch.setattr("bydore_pyro.proxy.language_model.MAX_LOGITS", 5 * 50)
     losses = TokenLosses(language_model)(IDS).mean(1)
     assert len(calls) >= 8, "36 tokens, five at a time"
     torch.testing.assert_close(losses, expected)

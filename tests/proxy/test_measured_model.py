@@ -10,9 +10,10 @@ from tiny import Bigram
 
 from bydore_pyro.core.hypergradient import forward_mode
 from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.measured_model import Cost, MeasuredModel, check_finite
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 MODELS = Path(__file__).parents[2] / "models"
 

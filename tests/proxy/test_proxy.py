@@ -6,7 +6,8 @@ import pytest
 import torch
 from tiny import Bigram
 
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.config import ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 
 
 @pytest.fixture

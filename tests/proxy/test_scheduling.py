@@ -14,9 +14,9 @@ from tiny import Bigram
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.config import STRATEGIES, ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import (
-    STRATEGIES,
     Strategy,
     kept_when_stopped,
     proxy_content,

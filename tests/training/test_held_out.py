@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.training.held_out import MOST, HeldOutLoss, held_out_losses
+from bydore_pyro.training.held_out import SEQUENCES, HeldOutLoss, held_out_losses
 
 
 def with_held_out(store: TokenStore, **texts: np.ndarray) -> TokenStore:
@@ -26,11 +26,11 @@ def with_held_out(store: TokenStore, **texts: np.ndarray) -> TokenStore:
 
 def test_the_loss_is_the_mean_over_the_tokens_of_every_sequence(corpus: TokenStore) -> None:
     """Text of as many sequences as are read, in any order: all of it, cut into sequences."""
-    text = np.random.default_rng(0).integers(corpus.vocabulary, size=MOST * 16 + 5)
+    text = np.random.default_rng(0).integers(corpus.vocabulary, size=SEQUENCES * 16 + 5)
     bigram = Bigram(corpus.vocabulary)
     nn.init.normal_(bigram.table)
     found = held_out_losses(MeasuredModel(bigram), with_held_out(corpus, birds=text), 16, 7)
-    rows = torch.from_numpy(text[: MOST * 16]).view(MOST, 16)
+    rows = torch.from_numpy(text[: SEQUENCES * 16]).view(SEQUENCES, 16)
     expected = nn.functional.cross_entropy(
         bigram(rows)[:, :-1].flatten(0, 1), rows[:, 1:].flatten()
     )
@@ -38,7 +38,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_every_sequence(corpus: TokenSto
     assert {*found} == {*corpus.names}
     for name, one in found.items():
         assert one.sequences == (
-            MOST if name == "birds" else min(MOST, len(corpus.validation[name]) // 16)
+            SEQUENCES if name == "birds" else min(SEQUENCES, len(corpus.validation[name]) // 16)
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -32,10 +33,10 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.terminal import Interrupted
-from bydore_pyro.training.checkpoints import read_seal, write_seal
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.trainer import belongs_of
 from bydore_pyro.training.training import train_target
 
 Key = tuple[int, int]
@@ -134,11 +135,16 @@ def test_resumed_it_ends_with_the_same_bits(
     with pytest.raises(KeyboardInterrupt):
         train(corpus, tmp_path / "run", callbacks=[StopAt(stopped)])
     begun = (stopped - 1) // 4 * 4  # it stops before it saves
+    half = tmp_path / "run" / "checkpoints" / ".writing" / "checkpoint-9"
+    half.mkdir(parents=True)  # as a kill amid a save leaves it
+    (half / "model.safetensors").touch()
     seen = watch(monkeypatch)
     capsys.readouterr()
     resumed = train(corpus, tmp_path / "run", resume=True)
     assert seen == whole.seen[begun * 8 :], "the sequences that the whole run saw"
     assert ("checkpoint-" if begun else "beginning anew") in capsys.readouterr().err
+    saved = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert saved == {"checkpoint-8", "checkpoint-12"}
     assert same_bits(weights_in(tmp_path / "run/model"), weights_in(whole.folder / "model"))
     assert [{**entry, "epoch": 0} for entry in resumed["log"]] == [
         {**entry, "epoch": 0} for entry in whole.metrics["log"]
@@ -194,7 +200,14 @@ def test_edited_options_are_refused_by_the_field(
     for field, value in (("learning_rate", 0.5), ("seed", 7), ("weight_decay", 0.0)):
         with pytest.raises(RunFolderError, match=f"Expected {field} .*, found {value}: a run"):
             train(corpus, folder, resume=True, **{field: value})
-    assert len(list((folder / "checkpoints").iterdir())) == 2, "nothing is set aside"
+    birds = Stages.constant(Mixture(names=("birds",), weights=(1.0,)))
+    with pytest.raises(RunFolderError, match="Expected mixture "):
+        train(corpus, folder, resume=True, stages=birds)
+    other = dataclasses.replace(corpus, index={**corpus.index, "sha256": "0" * 64})
+    with pytest.raises(RunFolderError, match=r"Expected text .*, found 0000"):
+        train(other, folder, resume=True)
+    belongs = belongs_of(str(folder / "checkpoints" / "checkpoint-12"))
+    assert (belongs["text"], belongs["seed"]) == (corpus.sha256, 0)
     resumed = train(corpus, folder, resume=True, log_every=3)  # all steps are done
     assert same_bits(weights_in(folder / "model"), weights_in(whole.folder / "model"))
     assert resumed["tokens_by_domain"] == whole.metrics["tokens_by_domain"]
@@ -202,18 +215,25 @@ def test_edited_options_are_refused_by_the_field(
         train(corpus, folder, resume=True)
 
 
-def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
-    """Not even one that is sealed anew."""
+def test_a_damaged_checkpoint_is_named_and_goes_on_without(
+    corpus: TokenStore, whole: Whole, tmp_path: Path
+) -> None:
+    """A file that was cut, and one that would run code."""
     ran = tmp_path / "ran"
-    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
-        folder = whole.unfinished(tmp_path / name, 12)
-        checkpoint = folder / "checkpoints" / "checkpoint-8"
-        seal = read_seal(checkpoint)
-        torch.save({"state": Runs(ran)}, checkpoint / name)
-        write_seal(checkpoint, *seal)
-        with pytest.raises(RunFolderError, match=r"Expected a valid .*, found: Weights only load"):
-            train(corpus, folder, resume=True)
+    files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+    for name in (*files, "rng_state.pth"):
+        run = whole.unfinished(tmp_path / name, 12)
+        damaged = run / "checkpoints" / "checkpoint-8"
+        if name == "rng_state.pth":
+            torch.save({"state": Runs(ran)}, damaged / name)
+        else:
+            (damaged / name).write_bytes((damaged / name).read_bytes()[:100])
+        with pytest.raises(RunFolderError, match=r"Expected a whole checkpoint .*-8 .delete it"):
+            train(corpus, run, resume=True)
         assert not ran.exists()
+    shutil.rmtree(damaged)
+    train(corpus, run, resume=True)
+    assert same_bits(weights_in(run / "model"), weights_in(whole.folder / "model"))
 
 
 def test_stages_follow_each_other(corpus: TokenStore, tmp_path: Path) -> None:

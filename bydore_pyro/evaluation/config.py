@@ -1,0 +1,108 @@
+"""What a model is scored on: the paper's 13 benchmarks, files of text, and the options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.data import is_row_file
+
+
+class Benchmark(NamedTuple):
+    """One of the paper's benchmarks.
+
+    Attributes:
+        title: In the paper.
+        folder: Among lm-eval's task files.
+        questions: The split of the questions.
+        examples: The split of the examples before a question.
+    """
+
+    title: str
+    folder: str
+    questions: str
+    examples: str
+
+
+# By lm-eval's name. lm-eval 0.4.13 takes MultiRC's "no" for right where an answer is labelled
+# correct.
+PILE13 = {
+    "social_iqa": Benchmark("Social IQA", "siqa", "validation", "train"),
+    "hellaswag": Benchmark("HellaSwag", "hellaswag", "validation", "train"),
+    "piqa": Benchmark("PIQA", "piqa", "validation", "train"),
+    "openbookqa": Benchmark("OpenBookQA", "openbookqa", "test", "train"),
+    "lambada_standard": Benchmark("LAMBADA", "lambada", "test", "validation"),
+    "sciq": Benchmark("SciQ", "sciq", "test", "train"),
+    "arc_easy": Benchmark("ARC-Easy", "arc", "test", "train"),
+    "copa": Benchmark("COPA", "super_glue/copa", "validation", "train"),
+    "race": Benchmark("RACE", "race", "test", "test"),
+    "logiqa": Benchmark("LogiQA", "logiqa", "test", "train"),
+    "qqp": Benchmark("QQP", "glue/qqp", "validation", "train"),
+    "winogrande": Benchmark("WinoGrande", "winogrande", "validation", "train"),
+    "multirc": Benchmark("MultiRC", "super_glue/multirc", "validation", "train"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig(Checked):
+    """What a model is scored on, and how.
+
+    Raises:
+        ValueError: When a task is neither a benchmark nor called like a file of rows.
+    """
+
+    tasks: list[str] = option(
+        ["pile13"],
+        "'pile13' (the paper's 13 benchmarks), some by name, or files of rows (FILE.jsonl) on whose"
+        " text the loss is measured.",
+    )
+    text_column: str = option("text", "Column of the text in files of rows.")
+    data_dir: str | None = option(
+        None,
+        "Folder with TASK/SPLIT.jsonl or .parquet, also as SPLIT-00000-of-00001.parquet, with the "
+        "columns of the hub's data.",
+    )
+    hub: bool = option(False, "Fetch from the hub what --data_dir does not hold.")
+    # RegMix's. The paper calls its scores zero-shot, but of COPA's 100 questions all are sixths.
+    num_fewshot: list[int] = option(
+        [*range(6)], "Numbers of examples before the question; a score is their mean.", least=0
+    )
+    limit: int | None = option(
+        None, "Score only the first N questions or rows. Default: all.", least=1
+    )
+    sequence_length: int | None = option(
+        None,
+        "Tokens of the longest context. Default: the length at which bydore train has trained the "
+        "model; for another model its max_position_embeddings, for documents at most 2,048.",
+        least=2,
+    )
+    batch_size: int = option(16, "Sequences in a batch.", least=1)
+    device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = ("pile13", *PILE13)
+        for task in self._each:
+            if task not in known and not is_row_file(Path(task)):
+                raise ValueError(
+                    f"Expected tasks one of {', '.join(map(repr, known))}, or a file of rows "
+                    f"(.jsonl, .parquet), actual {task!r}"
+                )
+
+    @property
+    def _each(self) -> list[str]:
+        """The tasks; like lm-eval's they may be joined by commas."""
+        split = ([one] if Path(one).exists() else one.split(",") for one in self.tasks)
+        return [task for tasks in split for task in tasks]
+
+    @property
+    def names(self) -> list[str]:
+        """lm-eval's names of the benchmarks."""
+        return [name for name in PILE13 if name in self._each or "pile13" in self._each]
+
+    @property
+    def files(self) -> list[str]:
+        """The files of rows, each once."""
+        return [task for task in dict.fromkeys(self._each) if is_row_file(Path(task))]
