@@ -51,6 +51,21 @@ def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixt
     assert stderr.count("\n") == 1
 
 
+def test_what_commands_need_is_in_an_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = ["torch>=2", 'unheard-of>=1; extra == "cli"', 'unknown; extra == "gpu"']
+    monkeypatch.setattr("bydore_pyro.cli.main.metadata.requires", lambda name: needed)
+    with pytest.raises(SystemExit) as exit_:
+        main(["report", "RUN"])
+    assert exit_.value.code == 2
+    message = "Expected unheard-of, found none: pip install 'bydore-pyro[cli]'"
+    assert capsys.readouterr().err == f"bydore report: error: {message}\n"
+    with pytest.raises(SystemExit) as exit_:
+        main(["report", "--help"])
+    assert exit_.value.code == 0
+
+
 def test_a_command_that_is_stopped_while_it_is_imported_says_so_in_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
