@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from packaging.requirements import Requirement
 
 from bydore_pyro import __version__
-from bydore_pyro.command_line import asks_for_help, fail, one_line_errors, require_utf8
+from bydore_pyro.command_line import asks_for_help, fail, one_line_errors
 
 # What each command does: its docstring's first sentence, which would take seconds to import.
 COMMANDS = {
@@ -41,6 +41,19 @@ def missing_packages() -> list[str]:
             except metadata.PackageNotFoundError:
                 missing.append(required.name)
     return missing
+
+
+def require_utf8(name: str, arguments: Sequence[str]) -> None:
+    """Ends the program if an argument is not UTF-8: JSON or a tokenizer would fail after hours.
+
+    Raises:
+        SystemExit: With exit code 2, after one line.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            fail(name, f"Expected arguments in UTF-8, found {argument!r}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import fields
 from importlib import import_module
@@ -10,10 +11,10 @@ from typing import get_type_hints
 
 import pytest
 
-from bydore_pyro.cli.main import COMMANDS, command, main
+from bydore_pyro.cli.main import COMMANDS, command, main, missing_packages, require_utf8
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "report"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` lists ten options at most, `--help-all` after them all others, each once."""
 
@@ -25,7 +26,12 @@ def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -
 
     module = import_module(f"bydore_pyro.cli.{name}")
     parts = get_type_hints(getattr(module, f"{name.capitalize()}Options")).values()
-    known = {"no_" * (f.default is True) + f.name for part in parts for f in fields(part)}
+    known = {
+        "no_" * (each.default is True) + each.name
+        for part in parts
+        for each in fields(part)
+        if "positional" not in each.metadata
+    }
     common = module.COMMON
     assert len(common) <= 10
     assert listed("--help") == [*common]
@@ -61,9 +67,19 @@ def test_what_commands_need_is_in_an_extra(
     assert exit_.value.code == 2
     message = "Expected unheard-of, found none: pip install 'bydore-pyro[cli]'"
     assert capsys.readouterr().err == f"bydore report: error: {message}\n"
-    with pytest.raises(SystemExit) as exit_:
+    assert missing_packages() == ["unheard-of"]
+    with pytest.raises(SystemExit, match="0"):
         main(["report", "--help"])
-    assert exit_.value.code == 0
+
+
+def test_arguments_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """A path of other bytes would fail after hours, where JSON or a tokenizer meets it."""
+    require_utf8("test", ["Zürich", "--out"])
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", os.fsdecode(b"r\xe9.run")])
+    shown = capsys.readouterr().err
+    assert "error: Expected arguments in UTF-8, found '" in shown
+    assert shown.count("\n") == 1
 
 
 def test_a_command_that_is_stopped_while_it_is_imported_says_so_in_a_line(
