@@ -11,8 +11,7 @@ from typing import Any
 from bydore_pyro.command_line import Checked, one_line_errors, option
 from bydore_pyro.data import TokenStore
 from bydore_pyro.files import RunFolder
-from bydore_pyro.proxy import number_of_processes
-from bydore_pyro.setup import Options
+from bydore_pyro.setup import Options, options_or_resumed
 
 # What `--help` lists; `--help-all` adds the rest.
 COMMON = (
@@ -44,15 +43,16 @@ class SearchOptions(Options):
 def search_command(arguments: Sequence[str]) -> None:
     """Finds the domain weights that suit a validation set, and writes a run folder. --resume RUN
     continues a run that was stopped; --seeds N searches N times and compares the results."""
-    from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.search import search
-    from bydore_pyro.setup import begin_run, load_domains, options_or_resumed
-    from bydore_pyro.terminal import tell
-
     about = search_command.__doc__ or ""
     options, resume = options_or_resumed(
         arguments, "bydore search", about, SearchOptions, common=COMMON
     )
+    from bydore_pyro.proxy import number_of_processes
+    from bydore_pyro.report import add_html_report, report_text
+    from bydore_pyro.search import search
+    from bydore_pyro.setup import begin_run, load_domains
+    from bydore_pyro.terminal import tell
+
     if options.repetition.seeds > 1:
         if number_of_processes() > 1:
             raise ValueError("Expected --seeds 1 with several processes, found more")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
@@ -70,6 +72,33 @@ def test_what_commands_need_is_in_an_extra(
     assert missing_packages() == ["unheard-of"]
     with pytest.raises(SystemExit, match="0"):
         main(["report", "--help"])
+
+
+HEAVY = ("torch", "pyro", "transformers", "datasets", "pandas", "scipy", "arviz", "matplotlib")
+NOT_YET = pytest.mark.xfail(strict=False, reason="its options are in a module that needs torch")
+HELP = f"""
+import sys
+from bydore_pyro.cli.main import main
+
+try:
+    main([sys.argv[1], "--help-all"])
+finally:
+    print(*sys.modules.keys() & {{*{HEAVY}}}, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[NOT_YET] * (name in ("search", "ask", "fit", "train", "evaluate")))
+        for name in COMMANDS
+    ],
+)
+def test_the_help_waits_for_no_heavy_package(name: str) -> None:
+    done = subprocess.run([sys.executable, "-c", HELP, name], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"usage: bydore {name}")
+    assert done.stderr == "\n"
 
 
 def test_arguments_are_text(capsys: pytest.CaptureFixture[str]) -> None:
