@@ -90,7 +90,9 @@ finally:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[NOT_YET] * (name in ("search", "ask", "fit", "train", "evaluate")))
+        pytest.param(
+            name, marks=[NOT_YET] * (name in ("search", "ask", "fit", "train", "evaluate"))
+        )
         for name in COMMANDS
     ],
 )
