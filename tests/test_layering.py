@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import configparser
 import graphlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ ROOMS = [
 ]
 KNOW_PYRO = {"core", "law", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
-HEAVY += ("jinja2", "sklearn", "lightgbm", "ray")
+HEAVY += ("jinja2", "sklearn", "lightgbm", "ray", "pandas", "pyarrow")
 MODULES = sorted(
     p.relative_to(PACKAGE)
     for p in PACKAGE.rglob("*.py")
@@ -55,6 +56,11 @@ def test_every_folder_and_every_file_beside_it_is_a_room() -> None:
     folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
     files = {p.stem for p in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
     assert folders | files == set(ROOMS)
+
+
+def test_contributors_find_the_rooms_in_their_order() -> None:
+    page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^  (\w+)(?:/|\.py) ", page, re.M) == ROOMS
 
 
 def test_a_wheel_holds_every_folder_of_python_files() -> None:
