@@ -62,18 +62,10 @@ class Config(Checked):
         ({"cases": [1, 3]}, r"Expected cases in \[1, 2\], actual 3"),
         ({"kind": "flat"}, "^Expected 'round' or 'square' as 'kind', found 'flat'$"),
         ({"place": ""}, "Expected a value for --place, found an empty one"),
-        ({"count": "3"}, "^Expected a valid integer as 'count', found '3'$"),
         ({"count": True}, "^Expected a valid integer as 'count', found True$"),
-        ({"count": 1.0}, "^Expected a valid integer as 'count', found 1.0$"),
-        ({"rate": True}, "^Expected a valid number as 'rate', found True$"),
-        ({"name": None}, "^Expected a valid string as 'name', found None$"),
-        ({"place": 3}, "^Expected a valid string as 'place', found 3$"),
         ({"names": "web"}, "^Expected a valid list as 'names', found 'web'$"),
-        ({"names": ["web", 3]}, "^Expected a valid string as 'names.1', found 3$"),
         ({"cases": [1, True]}, "^Expected a valid integer as 'cases.1', found True$"),
-        ({"cases": None}, "^Expected a valid list as 'cases', found None$"),
         ({"length": "4M"}, "^Expected a valid number as 'length', found '4M'$"),
-        ({"some": "12"}, "^Expected a valid list as 'some', found '12'$"),
     ],
 )
 def test_fields_are_what_their_types_and_ranges_promise(
