@@ -41,7 +41,7 @@ def check(true: bool, claim: str, found: object = "") -> None:
 check("site-packages" in bydore_pyro.__file__, "the installed package", bydore_pyro.__file__)
 for module in ("arviz", "datasets", "pandas", "transformers"):
     check(find_spec(module) is None, f"no {module}")
-for name in bydore_pyro.__all__:
+for name in dir(bydore_pyro):
     getattr(bydore_pyro, name)
 
 point = torch.tensor([0.5, 0.3, 0.2])

@@ -32,9 +32,12 @@ def command(name: str) -> Callable[[Sequence[str]], None]:
 
 def missing_packages() -> list[str]:
     """Returns the packages of the extra `cli` that are not installed."""
+    try:
+        lines = metadata.requires("bydore-pyro") or []
+    except metadata.PackageNotFoundError:  # it runs from a checkout
+        return []
     missing = []
-    for line in metadata.requires("bydore-pyro") or []:
-        required = Requirement(line)
+    for required in map(Requirement, lines):
         if required.marker and required.marker.evaluate({"extra": EXTRA}):
             try:
                 metadata.distribution(required.name)
