@@ -14,6 +14,7 @@ from typing import get_type_hints
 import pytest
 
 from bydore_pyro.cli.main import COMMANDS, command, main, missing_packages, require_utf8
+from bydore_pyro.setup.options import Options
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -27,7 +28,7 @@ def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -
         return re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
 
     module = import_module(f"bydore_pyro.cli.{name}")
-    parts = get_type_hints(getattr(module, f"{name.capitalize()}Options")).values()
+    parts = get_type_hints(getattr(module, f"{name.capitalize()}Options", Options)).values()
     known = {
         "no_" * (each.default is True) + each.name
         for part in parts
