@@ -2,13 +2,14 @@
 # make test    sets everything up in .venv and runs the tests, but the slow ones: 5 minutes
 # make test-slow runs the slow ones
 # make docs    sets everything up in .venv and builds the documentation in build/site/
+# make wheel   builds the wheel and checks it, with the base requirements alone, in build/base/
 # make figures runs the study's experiments, going on where they stopped, and draws all figures
 # Without --no-compile, pip compiles what no command imports: half of the installation's time.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: case1 case2 figures test test-slow lint benchmark docs clean
+.PHONY: case1 case2 figures test test-slow lint benchmark docs wheel clean
 
 case1 case2: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
@@ -33,6 +34,13 @@ docs: .venv/docs.stamp
 benchmark: .venv/main.stamp
 	$(BIN)/python benchmarks/search_step.py $(ARGS)
 
+wheel: | .venv/bin/python
+	rm -rf build/wheel build/base
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/base
+	build/base/bin/python -m pip install --quiet --no-compile --constraint constraints.txt build/wheel/*.whl
+	build/base/bin/python .ci/check_wheel.py
+
 clean:
 	rm -rf .venv build *.egg-info
 
@@ -40,7 +48,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/main.stamp: $(METADATA) | .venv/bin/python
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[cli]'
 	touch $@
 
 .venv/test.stamp: $(METADATA) | .venv/bin/python
@@ -48,5 +56,5 @@ clean:
 	touch $@ .venv/main.stamp
 
 .venv/docs.stamp: $(METADATA) | .venv/bin/python
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[docs]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[cli,docs]'
 	touch $@ .venv/main.stamp

@@ -5,12 +5,15 @@ from .core import HypergradientELBO as HypergradientELBO
 from .core import InferenceConfig as InferenceConfig
 from .core import MixtureGuide as MixtureGuide
 from .core import PriorNetwork as PriorNetwork
+from .core import SparseDirichlet as SparseDirichlet
 from .core import corrected_draws as corrected_draws
 from .core import finite_difference as finite_difference
 from .core import infer as infer
 from .core import mixture_model as mixture_model
 from .data import Domains as Domains
 from .data import load_tokens as load_tokens
+from .law import best_mixture as best_mixture
+from .law import fit_law as fit_law
 from .measure import MatchingConfig as MatchingConfig
 from .mixture import Mixture as Mixture
 from .proxy import Proxy as Proxy

@@ -79,7 +79,6 @@ def run_main(
             defaults,
             {**SMOKE, **(smoke or {})},
             common=common_options(kind),
-            called=f"python experiments/{name}.py",
         )
         if isinstance(options, Options):
             options = options.resolved()

@@ -150,6 +150,5 @@ def keep_run(run: Path, folder: RunFolder) -> None:
 
 if __name__ == "__main__":
     with one_line_errors("study"):
-        own, called = [each.name for each in fields(StudyConfig)], "python experiments/study.py"
-        given = sys.argv[1:]
-        study(parse_options(given, "study", ABOUT, StudyOptions, common=own, called=called).study)
+        own = [each.name for each in fields(StudyConfig)]
+        study(parse_options(sys.argv[1:], "study", ABOUT, StudyOptions, common=own).study)

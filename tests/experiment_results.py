@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-SCRIPTS = ["case1", "case2"]  # those that leave a run folder
 FROM_THE_START = ["convergence", "calibration"]  # those that cannot be gone on with
 
 

@@ -1,4 +1,4 @@
-"""The cases as a user runs them, and what their command line refuses."""
+"""The cases as a user runs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import arviz
 import pytest
 from processes import Run
-from tiny import write_domains
 
 from bydore_pyro.data.store import open_store
 from bydore_pyro.files.trees import read_tree
@@ -17,7 +16,6 @@ from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
 
-ROOT = Path(__file__).parents[1]
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "guide.safetensors", "losses.json"),
@@ -98,13 +96,6 @@ def test_the_piles_case(tmp_path: Path, run_here: Run) -> None:
     assert config["validation"] == ["pile_cc"]
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    own = tmp_path_factory.mktemp("own")
-    write_domains(own, {"short": "klmno"}, files=1)
-    return write_domains(own, {"a": "abcde", "b": "vwxyz"}, files=30)
-
-
 @pytest.mark.slow
 def test_other_mixtures_are_compared(store: Path, tmp_path: Path, run_here: Run) -> None:
     """On a store; the output goes where it goes by default."""
@@ -120,31 +111,3 @@ def test_other_mixtures_are_compared(store: Path, tmp_path: Path, run_here: Run)
     (newest,) = (tmp_path / "runs").iterdir()
     assert newest.name.startswith("case1-")
     check_run(newest, 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
-        (["--compare", str(ROOT / "tests/inputs/mixture-of-cats.json")], "found 'cats' in"),
-        (["--learning_rate", "1e30", "--steps", "40"], "Step"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    arguments: list[str], message: str, folder: Path, tmp_path: Path, cache: Path, run_here: Run
-) -> None:
-    given = {"--data": str(folder), "--validation": "a", "--out": str(tmp_path / "run")}
-    defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
-    done = run_here("case1", "--smoke", "--cache", str(cache), *defaults, *arguments)
-    stderr = done.stderr
-    assert done.returncode == 2, stderr
-    errors = [line for line in stderr.splitlines() if line.startswith("case1: error: ")]
-    assert len(errors) == 1
-    assert message in errors[0]
-    assert stderr.rstrip().endswith(errors[0])
-    if message == "Step":  # found while it ran: what came before is kept
-        assert (tmp_path / "run" / "config.json").exists()
-        metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-        assert metrics["stopped"] in errors[0]
-    else:
-        assert not (tmp_path / "run").exists(), "refused before anything was written"

@@ -101,20 +101,6 @@ def test_the_posterior_shows_the_mixture(drawn: Callable[[str, Any], Any]) -> No
     np.testing.assert_allclose(means, [weights[name] for name in order], atol=0.01)
 
 
-@pytest.mark.parametrize("content", [None, '{"targets": {"case1": 3}}'])
-def test_results_of_something_else_are_one_line(
-    content: str | None, run_here: Run, tmp_path: Path
-) -> None:
-    path = tmp_path / "results.json"
-    if content is not None:
-        path.write_text(content)
-    for name in ("comparison", "assumption_violations", "scheduling_strategies", "posterior"):
-        done = run_here(name, str(path), "--folder", str(tmp_path), top="figures")
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-        assert "Expected" in done.stderr
-    assert [p.name for p in tmp_path.iterdir()] == (["results.json"] if content is not None else [])
-
-
 def test_results_are_small_and_name_no_folder() -> None:
     for path in RESULTS.rglob("*"):
         if path.is_file():

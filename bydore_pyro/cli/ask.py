@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from bydore_pyro.ask import AskConfig
-from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.setup import QuestionConfig
 
 # What `--help` lists.
@@ -19,8 +19,9 @@ COMMON = (
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerConfig(Checked):
-    """Where the answer goes."""
+    """Which search is asked, and where the answer goes."""
 
+    run: str = option(MISSING, "Folder of a search by matching.", positional="RUN")
     out: str | None = option(None, "Folder of the answer. Default: runs/ask-<time>.")
 
 
@@ -36,12 +37,11 @@ class AskOptions:
 @one_line_errors("bydore ask")
 def ask_command(arguments: Sequence[str]) -> None:
     """Answers other questions from what a search has measured. They are other targets, other aims,
-    other domains, or what a mixture will lose. RUN is the folder of a search by matching. Only the
-    gradients of the targets, and of domains that are new, are computed."""
-    run, given = with_subject(arguments, "RUN and a question")
-    about, name = ask_command.__doc__ or "", "bydore ask"
-    options = parse_options(given, name, about, AskOptions, common=COMMON, called=f"{name} RUN")
-    _ask(Path(run), options)
+    other domains, or what a mixture will lose. Only the gradients of the targets, and of domains
+    that are new, are computed."""
+    about = ask_command.__doc__ or ""
+    options = parse_options(arguments, "bydore ask", about, AskOptions, common=COMMON)
+    _ask(Path(options.answer.run), options)
 
 
 def _ask(run: Path, options: AskOptions) -> None:

@@ -8,11 +8,11 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.data import file_sha256
 from bydore_pyro.evaluation import EvaluationConfig
 from bydore_pyro.files import (
@@ -38,8 +38,11 @@ MODEL_FILE = re.compile(r".*\.(safetensors|model|txt|jinja)|(config|tokenizer.*|
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresConfig(Checked):
-    """Where the scores go."""
+    """Which model is scored, and where the scores go."""
 
+    folder: str = option(
+        MISSING, "The model as transformers saves it, with its tokenizer.", positional="DIR"
+    )
     out: str | None = option(None, "New file for the scores. Default: scores.json in DIR.")
 
 
@@ -53,12 +56,11 @@ class EvaluateOptions:
 
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
-    """Scores a trained model on benchmarks, and measures its loss on text. DIR holds the model as
-    transformers saves it, with its tokenizer. Each finished task is saved; the same command
-    continues an evaluation that was stopped."""
-    first, given = with_subject(arguments, "the folder of a model first")
-    about, called, folder = evaluate_command.__doc__ or "", f"{NAME} DIR", Path(first)
-    options = parse_options(given, NAME, about, EvaluateOptions, common=COMMON, called=called)
+    """Scores a trained model on benchmarks, and measures its loss on text. Each finished task is
+    saved; the same command continues an evaluation that was stopped."""
+    about = evaluate_command.__doc__ or ""
+    options = parse_options(arguments, NAME, about, EvaluateOptions, common=COMMON)
+    folder = Path(options.scores.folder)
     out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores

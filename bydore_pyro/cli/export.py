@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options, with_subject
+from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.export import FORMATS, ExportConfig, export_from
 from bydore_pyro.files import appearing_file, require_new_file
 from bydore_pyro.terminal import tell
@@ -19,8 +19,13 @@ COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data
 
 @dataclass(frozen=True, kw_only=True)
 class FileConfig(Checked):
-    """Where the file goes."""
+    """Which mixture is written, and where the file goes."""
 
+    run: str = option(
+        MISSING,
+        "A run's folder, a file of weights, or a published mixture such as published:doremi.",
+        positional="RUN",
+    )
     out: str | None = option(None, "File to write. Default: standard output.")
 
 
@@ -34,15 +39,13 @@ class ExportOptions:
 
 @one_line_errors("bydore export")
 def export_command(arguments: Sequence[str]) -> None:
-    """Writes a mixture in a trainer's format. RUN is a run's folder, a file of weights, or a
-    published mixture such as published:doremi."""
-    run, given = with_subject(arguments, "RUN --to FORMAT")
-    about, name = export_command.__doc__ or "", "bydore export"
-    options = parse_options(given, name, about, ExportOptions, common=COMMON, called=f"{name} RUN")
+    """Writes a mixture in a trainer's format."""
+    about = export_command.__doc__ or ""
+    options = parse_options(arguments, "bydore export", about, ExportOptions, common=COMMON)
     config, out = options.export, options.file.out
     if out is not None:
         require_new_file(Path(out))
-    found = export_from(run, config)
+    found = export_from(options.file.run, config)
     if out is None:
         sys.stdout.write(found.text)
     else:

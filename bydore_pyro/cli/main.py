@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
+
+from packaging.requirements import Requirement
 
 from bydore_pyro import __version__
-from bydore_pyro.command_line import asks_for_help, fail, one_line_errors, require_utf8
+from bydore_pyro.command_line import asks_for_help, fail, one_line_errors
 
 # What each command does: its docstring's first sentence, which would take seconds to import.
 COMMANDS = {
@@ -20,11 +22,41 @@ COMMANDS = {
     "train": "Trains a target model on exactly a mixture",
     "evaluate": "Scores a trained model on benchmarks, and measures its loss on text",
 }
+EXTRA = "cli"  # of setup.cfg: the packages that commands need
 
 
 def command(name: str) -> Callable[[Sequence[str]], None]:
     """Returns a command's function; its docstring says what it does."""
     return getattr(import_module(f"bydore_pyro.cli.{name}"), f"{name}_command")
+
+
+def missing_packages() -> list[str]:
+    """Returns the packages of the extra `cli` that are not installed."""
+    try:
+        lines = metadata.requires("bydore-pyro") or []
+    except metadata.PackageNotFoundError:  # it runs from a checkout
+        return []
+    missing = []
+    for required in map(Requirement, lines):
+        if required.marker and required.marker.evaluate({"extra": EXTRA}):
+            try:
+                metadata.distribution(required.name)
+            except metadata.PackageNotFoundError:
+                missing.append(required.name)
+    return missing
+
+
+def require_utf8(name: str, arguments: Sequence[str]) -> None:
+    """Ends the program if an argument is not UTF-8: JSON or a tokenizer would fail after hours.
+
+    Raises:
+        SystemExit: With exit code 2, after one line.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            fail(name, f"Expected arguments in UTF-8, found {argument!r}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,7 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")
-    require_utf8(f"bydore {given[0]}", given[1:])
-    with one_line_errors(f"bydore {given[0]}"):  # one may stop the import, which takes seconds
+    name = f"bydore {given[0]}"
+    require_utf8(name, given[1:])
+    if not asks_for_help(given) and (missing := missing_packages()):
+        lacking = ", ".join(missing)
+        fail(name, f"Expected {lacking}, found none: pip install 'bydore-pyro[{EXTRA}]'")
+    with one_line_errors(name):  # one may stop the import, which takes seconds
         run = command(given[0])
     run(given[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bydore_pyro.command_line import (
     Checked,
@@ -73,9 +73,7 @@ class ShardsConfig(Checked):
 
     tokenizer: str | None = option(None, "Whose tokens they hold: a folder, or a hub name.")
     separator: int | None = option(None, "Token that divides documents.", least=0)
-    token_bytes: int | None = option(
-        None, "Bytes of a token, where no file says.", choices=(2, 4, 8)
-    )
+    token_bytes: Literal[2, 4, 8] | None = option(None, "Bytes of a token, where no file says.")
     validation_fraction: float = option(
         CorpusConfig().validation_fraction,
         "Share that is held out where no shards are.",

@@ -2,8 +2,6 @@ from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
 from .command_line import parse_options as parse_options
-from .command_line import require_utf8 as require_utf8
-from .command_line import with_subject as with_subject
 from .options import Checked as Checked
 from .options import Tokens as Tokens
 from .options import number_of_tokens as number_of_tokens

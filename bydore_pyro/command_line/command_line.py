@@ -14,7 +14,7 @@ import re
 import sys
 import typing
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING
 from pathlib import Path
@@ -40,19 +40,6 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
     return not {"-h", "--help", "--help-all"}.isdisjoint(arguments)
 
 
-def with_subject(arguments: Sequence[str], expected: str) -> tuple[str, list[str]]:
-    """Splits arguments into the subject, such as a run, which stands first, and the rest.
-
-    Raises:
-        ValueError: When an option stands first, and no help is asked for.
-    """
-    if asks_for_help(arguments):
-        return "", [argument for argument in arguments if asks_for_help([argument])]
-    if not arguments or not arguments[0] or arguments[0].startswith("-"):
-        raise ValueError(f"Expected {expected}, found {' '.join(arguments) or 'nothing'}")
-    return arguments[0], list(arguments[1:])
-
-
 def parse_options(
     arguments: Sequence[str],
     name: str,
@@ -61,12 +48,11 @@ def parse_options(
     defaults: Mapping[str, Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
     common: Sequence[str] | None = None,
-    called: str | None = None,
 ) -> T:
     """Turns arguments into options.
 
-    The command line wins over the file that `--config` names, this over the `smoke` defaults, over
-    the command's, over the options' own.
+    The value of an option comes from the first of these that has one: the command line, the file
+    that `--config` names, the `smoke` defaults, the command's defaults, the option's own default.
 
     Args:
         arguments: Of the command line.
@@ -77,30 +63,29 @@ def parse_options(
         smoke: Defaults where `--smoke` is given, as far as the command has such options.
         common: Options that `--help` lists, in this order; all when None. `--help-all` adds the
             rest.
-        called: How the command line begins; `name` when None.
 
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
     """
     parts = typing.get_type_hints(kind)
     fields = {each.name: each for part in parts.values() for each in dataclasses.fields(part)}
-    own = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
-    own |= defaults or {}
-    listed = {*(fields if common is None or "--help-all" in arguments else common)}
-    parser = _parser(name, about, parts.values(), own, common or (), listed)
-    required = [f"--{key} {key.upper()}" for key in fields if key not in own]
-    parser.usage = " ".join([called or name, *required, "[options]"])
+    hints: dict[str, Any] = {}
+    for part in parts.values():
+        hints |= typing.get_type_hints(part)
+    values = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
+    values |= defaults or {}
+    listed = fields if common is None or "--help-all" in arguments else common
+    parser = _parser(name, about, parts.values(), hints, values, common or (), listed)
     given = vars(parser.parse_args(arguments))
     if (config := given.pop("config", None)) is not None:
-        given = _from_file(config, _hints(parts.values())) | given
-    require_utf8(name, [text for text in given.values() if isinstance(text, str)])
+        given = _from_file(config, hints) | given
     if given.get("smoke"):
-        own |= {key: value for key, value in (smoke or {}).items() if key in fields}
-    own |= given
-    if missing := [f"--{key}" for key in fields if key not in own]:
+        values |= {key: value for key, value in (smoke or {}).items() if key in fields}
+    values |= given
+    if missing := [f"--{key}" for key in fields if key not in values]:
         parser.error(f"the following arguments are required: {', '.join(missing)}")
     made = {
-        name: part(**{each.name: own[each.name] for each in dataclasses.fields(part)})
+        name: part(**{each.name: values[each.name] for each in dataclasses.fields(part)})
         for name, part in parts.items()
     }
     return kind(**made)
@@ -111,11 +96,6 @@ class _Parser(argparse.ArgumentParser):
         fail(self.prog, message)
 
 
-def _hints(parts: Iterable[type]) -> dict[str, Any]:
-    """Returns the type of each option of some parts, by name."""
-    return {name: hint for part in parts for name, hint in typing.get_type_hints(part).items()}
-
-
 def _default(each: dataclasses.Field[Any]) -> Any:
     return each.default if each.default_factory is MISSING else each.default_factory()
 
@@ -124,76 +104,77 @@ def _parser(
     name: str,
     about: str,
     parts: Collection[type],
-    own: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    values: Mapping[str, Any],
     common: Sequence[str],
-    listed: Collection[str],
+    listed: Container[str],
 ) -> argparse.ArgumentParser:
-    """Returns a parser that keeps only the options given; its help shows the `listed` options,
-    first the common ones, then the others by their parts."""
+    """Returns a parser whose result holds only the options that were given.
+
+    Args:
+        name: The command.
+        about: What it does.
+        parts: Dataclasses of options, each a section of the help.
+        hints: Types of the options.
+        values: Defaults; options without one are required.
+        common: Options of the first section.
+        listed: Options that the help shows.
+    """
     parser = _Parser(name, description=about, argument_default=argparse.SUPPRESS,
                      allow_abbrev=False, add_help=False)  # fmt: skip
-    fields: dict[str, dataclasses.Field[Any]] = {}
-    hints = _hints(parts)
-    sections = {"options": list(common)}
+    fields = {each.name: each for part in parts for each in dataclasses.fields(part)}
+    positional = [key for key, each in fields.items() if "positional" in each.metadata]
+    first = parser.add_argument_group("options")
+    places = dict.fromkeys([*positional, *common], first)
     for part in parts:
-        of_part = {each.name: each for each in dataclasses.fields(part)}
-        title = re.split(r"\.\s|\.$", inspect.getdoc(part) or "")[0]
-        sections[title] = [key for key in of_part if key not in common]
-        fields |= of_part
-    for title, keys in sections.items():
-        group = parser.add_argument_group(title)
-        for key in keys:
-            about = fields[key].metadata.get("help", "") if key in listed else argparse.SUPPRESS
-            _add(group, key, hints[key], own.get(key), about)
-        if title == "options":
-            text = "JSON or YAML file of options by name, such as a run's config.json. Options on "
-            text += "the command line override it."
-            group.add_argument("--config", metavar="FILE", help=text)
-            group.add_argument("-h", "--help", action="help", help="Show this help.")
-            text = "Show this help with all other options."
-            group.add_argument("--help-all", action="help", help=text)
+        section = parser.add_argument_group(re.split(r"\.\s|\.$", inspect.getdoc(part) or "")[0])
+        for each in dataclasses.fields(part):
+            places.setdefault(each.name, section)
+    usage = [name]
+    for key, group in places.items():
+        metadata = fields[key].metadata
+        place = metadata.get("positional")
+        if key not in values:
+            usage.append(place or f"--{key} {key.upper()}")
+        shown = metadata.get("help", "") if place or key in listed else argparse.SUPPRESS
+        _add(group, key, hints[key], values.get(key), shown, place)
+    parser.usage = " ".join([*usage, "[options]"])
+    text = "JSON or YAML file of options by name, such as a run's config.json. Options on "
+    text += "the command line override it."
+    first.add_argument("--config", metavar="FILE", help=text)
+    first.add_argument("-h", "--help", action="help", help="Show this help.")
+    text = "Show this help with all other options."
+    first.add_argument("--help-all", action="help", help=text)
     return parser
 
 
-def _add(group: Any, key: str, hint: Any, default: Any, about: str) -> None:
-    """Adds an option; its help names the default that a user gets."""
+def _add(group: Any, key: str, hint: Any, default: Any, about: str, place: str | None) -> None:
+    """Adds an option, or the positional argument called `place`, to a section of the help."""
+    hidden = argparse.SUPPRESS
     about = about.replace("%", "%%")
     kinds = typing.get_args(hint)
     if NoneType in kinds:
         (hint,) = (one for one in kinds if one is not NoneType)
     if hint is bool:
-        hidden = argparse.SUPPRESS
         on, off = (hidden, f"Turn off: {about}") if default and about != hidden else (about, hidden)
         group.add_argument(f"--{key}", action="store_true", help=on)
         group.add_argument(f"--no_{key}", dest=key, action="store_false", help=off)
         return
-    if about != argparse.SUPPRESS and default not in (None, []):
+    if about != hidden and default not in (None, []):
         values = default if isinstance(default, list) else [default]
         shown = " ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
         about = re.sub(r" Default.*", "", about)  # it describes the default None or []
         about += f" (default: {shown.replace('%', '%%')})"
+    given: dict[str, Any] = {"help": about}
+    if typing.get_origin(hint) is list:
+        given["nargs"] = "+"
+        (hint,) = typing.get_args(hint)
     if typing.get_origin(hint) is typing.Literal:
-        group.add_argument(f"--{key}", choices=typing.get_args(hint), help=about)
-        return
-    many = typing.get_origin(hint) is list
-    (hint,) = typing.get_args(hint) if many else (hint,)
-    metavar = key.upper() if hint is str else "N"
-    group.add_argument(
-        f"--{key}", type=hint, nargs="+" if many else None, metavar=metavar, help=about
-    )
-
-
-def require_utf8(name: str, arguments: Sequence[str]) -> None:
-    """Ends the program if an argument is not UTF-8: JSON or a tokenizer would fail after hours.
-
-    Raises:
-        SystemExit: With exit code 2, after one line.
-    """
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:
-            fail(name, f"Expected arguments in UTF-8, found {argument!r}")
+        given["choices"] = typing.get_args(hint)
+        hint = type(given["choices"][0])
+    else:
+        given["metavar"] = place or (key.upper() if hint is str else "N")
+    group.add_argument(key if place else f"--{key}", type=hint, **given)
 
 
 def _from_file(named: str, hints: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,17 +35,12 @@ class Range:
     most: float = math.inf
     above: float = -math.inf
     below: float = math.inf
-    choices: tuple[Any, ...] = ()
 
-    def __contains__(self, value: Any) -> bool:
-        if self.choices:
-            return value in self.choices
+    def __contains__(self, value: float) -> bool:
         return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
         """The range as a message writes it behind "Expected NAME"."""
-        if self.choices:
-            return f"one of {', '.join(map(repr, self.choices))}"
         least, most, above, below = map(_short, (self.least, self.most, self.above, self.below))
         open_low, open_high = self.above > -math.inf, self.below < math.inf
         if min(self.most, self.below) == math.inf:
@@ -58,12 +53,20 @@ def _short(number: float) -> str:
     return "2**31" if number == 2**31 else f"{number:g}"
 
 
-def option(default: Any, help: str = "", **ends: Any) -> Any:
-    """Returns a field of a dataclass of options; `require_fields` checks the `ends` of its `Range`.
+def option(default: Any, help: str = "", *, positional: str | None = None, **ends: float) -> Any:
+    """Returns a field of a dataclass of options.
 
-    The default is `dataclasses.MISSING` where it must be given; a list is copied.
+    Args:
+        default: `dataclasses.MISSING` where the option must be given; a list is copied.
+        help: What `--help` says of it.
+        positional: Its name in the help, if it is a positional argument of the command line.
+        ends: Of its `Range`, which `require_fields` checks.
     """
-    metadata: dict[str, Any] = {"help": help, **({"range": Range(**ends)} if ends else {})}
+    metadata: dict[str, Any] = {"help": help}
+    if positional:
+        metadata["positional"] = positional
+    if ends:
+        metadata["range"] = Range(**ends)
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -104,15 +107,12 @@ def require_fields(config: Any) -> None:
     """Checks the types and the ranges of the fields of a configuration dataclass.
 
     Raises:
-        ValueError: When a value is of another type (`of_type`), empty or out of its range, or holds
-            a null byte.
+        ValueError: When a value is of another type (`of_type`), empty or out of its range.
     """
     hints = typing.get_type_hints(type(config))
     for each in dataclasses.fields(config):
         name, value, hint = each.name, getattr(config, each.name), hints[each.name]
         of_type(value, hint, name)
-        if "\0" in "".join(map(str, value if isinstance(value, list) else [value])):
-            raise ValueError(f"Expected a value for --{name} without a null byte, found {value!r}")
         if value == "":
             raise ValueError(f"Expected a value for --{name}, found an empty one")
         allowed = each.metadata.get("range")
@@ -181,16 +181,17 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
     Raises:
         ValueError: When other options stand beside it, or it names nothing.
     """
-    if not any(argument.partition("=")[0] == "--resume" for argument in arguments):
+    words = [*arguments]
+    if words and words[0].startswith("--resume="):
+        words[:1] = words[0].split("=", 1)
+    if "--resume" not in words:
         return None
-    joined = "=".join(arguments)
-    folder = joined.removeprefix("--resume=")
-    if len(arguments) > (1 if "=" in arguments[0] else 2) or folder in ("", joined):
+    if len(words) != 2 or words[0] != "--resume" or not words[1]:
         raise ValueError(
             f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run "
             "continues with the options that it was started with"
         )
-    return Path(folder)
+    return Path(words[1])
 
 
 def resume_command(folder: Path) -> str:

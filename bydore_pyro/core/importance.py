@@ -16,6 +16,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from bydore_pyro.core.inference import isolated
+from bydore_pyro.errors import require
 from bydore_pyro.files import Number
 
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
@@ -131,8 +132,7 @@ def _weighed(
 
     There are `count` draws, or `most`, or as many as have `MOST_NUMBERS` numbers.
     """
-    from arviz import psislw  # only who weighs draws waits for it
-
+    psislw = require("arviz", "cli").psislw  # only who weighs draws waits for it, or needs it
     if count is not None and count < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {count}")
     with torch.random.fork_rng(range(torch.cuda.device_count())):

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -61,8 +61,8 @@ class TokenizerConfig(Checked):
         "end-of-text token.",
         least=0,
     )
-    token_bytes: int | None = option(
-        None, "Of token shards: bytes of a token, where no file says.", choices=(2, 4, 8)
+    token_bytes: Literal[2, 4, 8] | None = option(
+        None, "Of token shards: bytes of a token, where no file says."
     )
 
 

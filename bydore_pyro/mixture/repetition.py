@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 REPETITION_CONSTANT = 15.0  # R by Muennighoff et al.; up to 7 readings mixtures of ours agree
 
@@ -37,6 +39,8 @@ def effective_shares(
         Muennighoff et al. (2023), Scaling Data-Constrained Language Models, arXiv 2305.16264,
         equation 5, with R of their fit.
     """
+    import torch
+
     rate = torch.as_tensor(epochs_per_unit_weight, dtype=weights.dtype, device=weights.device)
     fading = torch.as_tensor(constant, dtype=weights.dtype, device=weights.device)
     if not bool(((rate >= 0) & rate.isfinite()).all()):

@@ -7,9 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from bydore_pyro.algorithm1 import LinearConfig
 from bydore_pyro.command_line import (
@@ -29,6 +27,9 @@ from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.setup.places import absolute
 from bydore_pyro.setup.question_config import QuestionConfig
 from bydore_pyro.terminal import device_named
+
+if TYPE_CHECKING:
+    import torch
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
 SMOKE = {

@@ -40,8 +40,8 @@ class TargetConfig(Checked):
         0.1, "Decoupled weight decay of matrices (AdamW).", least=0, most=1e6
     )
     max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
-    device: str = option(
-        "cuda", "'cuda', 'cpu', or 'auto': a GPU if there is one.", choices=("cuda", "cpu", "auto")
+    device: Literal["cuda", "cpu", "auto"] = option(
+        "cuda", "'cuda', 'cpu', or 'auto': a GPU if there is one."
     )
     precision: Literal["bfloat16", "float32"] = option(
         "bfloat16",

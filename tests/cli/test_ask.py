@@ -97,7 +97,6 @@ def test_mistakes_are_one_line(
     other.write_text(json.dumps({"a": 0.5, "zebra": 0.5}))
     bounded = ["--objective", "none_worse", "--baseline", "uniform", "--tolerance", "1e-6"]
     for given, message in (
-        (["--trials"], "Expected RUN and a question, found --trials"),
         ([nowhere], "Expected a search's folder, found"),
         ([run, "--validation", "zebra"], "zebra"),
         ([run, "--drop", "zebra"], "Expected a domain of the data (a, b, c), found 'zebra'"),

@@ -150,7 +150,7 @@ def test_mistakes_are_one_line(
     for path in bare.glob("*token*"):
         path.unlink()
     for arguments, message in (
-        (["--tasks", "piqa"], "Expected the folder of a model first, found --tasks"),
+        (["--tasks", "piqa"], "the following arguments are required: DIR"),
         ([str(model), "--out", ""], "Expected a value for --out"),
         ([str(model), "--out", "/dev/null/x.json"], "Expected a folder to write to"),
         ([*given, "--device", "tpu9"], "Expected a device of this machine, found 'tpu9'"),

@@ -119,8 +119,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     doremi = ("--to", "doremi")
     for arguments, message in (
-        ((), "Expected RUN --to FORMAT, found nothing"),
-        (("--to", "nemo"), "Expected RUN --to FORMAT, found --to nemo"),
+        (("--to", "nemo"), "the following arguments are required: RUN"),
         ((run, "--to", "word"), "Expected a format (datasets,"),
         ((run, "--to", "nemo"), "Expected --prefix for nemo"),
         ((run, "--to", "megatron", "--prefix", "/my data"), "without white space"),
@@ -132,7 +131,7 @@ def test_mistakes_are_one_line(
     ):
         assert message in refused(capsys, *arguments)
     with pytest.raises(ValueError, match="a value for --out"):
-        FileConfig(out="")
+        FileConfig(run="x", out="")
 
 
 def test_nothing_is_overwritten(

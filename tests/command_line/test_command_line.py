@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 import pytest
 
-from bydore_pyro.cli.main import main
 from bydore_pyro.command_line.command_line import (
     asks_for_help,
     fail,
     one_line_errors,
     parse_options,
-    require_utf8,
-    with_subject,
 )
 from bydore_pyro.command_line.options import Tokens, option
 from bydore_pyro.errors import DataError
@@ -189,28 +185,32 @@ def test_help_lists_the_common_options_first(capsys: pytest.CaptureFixture[str])
         assert shown == listed
 
 
-def test_what_a_command_is_about_stands_first() -> None:
-    assert with_subject(["RUN", "--to", "x"], "RUN") == ("RUN", ["--to", "x"])
-    for asked in ("-h", "--help", "--help-all"):
-        assert asks_for_help(["RUN", asked, "--to"])
-        assert with_subject(["RUN", "--to", "x", asked], "RUN") == ("", [asked])
-    assert not asks_for_help(["help", "--helpful", "--help=all"])
-    for wrong in ([], [""], ["--to", "x"]):
-        with pytest.raises(ValueError, match="Expected RUN, found"):
-            with_subject(wrong, "RUN")
+@dataclass(frozen=True, kw_only=True)
+class SubjectConfig:
+    """What it is about."""
+
+    runs: list[str] = option(MISSING, "Runs.", positional="RUN")
+    out: str | None = option(None, "A place.")
 
 
-def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A path of other bytes works here and there, and fails where JSON or a tokenizer meets it."""
-    require_utf8("test", ["Zürich", "--out"])
-    (tmp_path / "options.json").write_text('{"name": "\\ud800"}')
-    for call in (
-        lambda: parse("--name", os.fsdecode(b"r\xe9.run")),
-        lambda: parse("--config", str(tmp_path / "options.json")),
-        lambda: main(["report", os.fsdecode(b"r\xe9.run")]),
+@dataclass(frozen=True, kw_only=True)
+class SubjectOptions:
+    """A command with an argument."""
+
+    subject: SubjectConfig
+
+
+def test_an_argument_needs_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ("a b --out c", "--out c a b"):
+        found = parse_options(given.split(), "test", "", SubjectOptions).subject
+        assert found == SubjectConfig(runs=["a", "b"], out="c")
+    for given, code, shown in (
+        ("--out c", 2, "test: error: the following arguments are required: RUN"),
+        ("a --help", 0, "usage: test RUN [options]"),
     ):
-        with pytest.raises(SystemExit, match="2"):
-            call()
-        told = capsys.readouterr().err
-        assert "error: Expected arguments in UTF-8, found '" in told
-        assert told.count("\n") == 1
+        with pytest.raises(SystemExit) as exit_:
+            parse_options(given.split(), "test", "", SubjectOptions, common=())
+        assert exit_.value.code == code
+        assert shown in "".join(capsys.readouterr())
+    assert asks_for_help(["RUN", "--help-all"])
+    assert not asks_for_help(["help", "--helpful", "--help=all"])
