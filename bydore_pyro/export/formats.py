@@ -91,8 +91,8 @@ class ExportConfig(Checked):
     block: int | None = option(
         None,
         "How many samples the trainer divides among the domains at once: mixture_block_size of "
-        "levanter, epoch_size of MosaicML streaming, otherwise the samples of the run. Domains that "
-        "get no sample are named. Default: for levanter, the value in the file.",
+        "levanter, epoch_size of MosaicML streaming, otherwise the samples of the run. Domains "
+        "that get no sample are named. Default: for levanter, the value in the file.",
         least=1,
     )
     data: str | None = option(
