@@ -242,7 +242,7 @@ def test_the_content_of_a_runs_files_is_all_told() -> None:
     told = [name.strip("`") for cell in cells for name in cell.split(", ")]
     assert sorted(told) == sorted({*BY_DOMAIN, *BY_STEP})
     assert {*Outlook.__dataclass_fields__} <= set(re.findall(r"`(\w+)`", metrics))
-    mixture = bydore_pyro.Mixture(names=("a", "b"), weights=(0.5, 0.5))
+    mixture = bydore_pyro.Mixture(names=("a", "b"), weights=(0.5, 0.5), notes=("few runs",))
     named = "".join(re.findall(r"^- (`.*?): ", mixtures, re.M))
     assert set(re.findall(r"`(\w+)`", named)) == set(json.loads(mixture.to_json()))
 
