@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: `figures/` joins the site, beside its pages; each command tells its options."""
+"""Hooks of mkdocs: they add `figures/` to the site, and the help of each command to its page."""
 
 import os
 import re
@@ -26,16 +26,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Puts a command's help where the page says `{{ bydore COMMAND --help-all }}`.
+    """Replaces `{{ bydore COMMAND --help-all }}` by the help of the command.
 
-    Links to `../figures/`, which lead there in a clone, lead to `figures/` in the site.
+    Links to `../figures/` are right in a clone; in the site they become `figures/`.
     """
     markdown = markdown.replace("](../figures/", "](figures/")
-    return re.sub(r"\{\{ bydore (\w+) --help-all \}\}", lambda found: _help(found[1]), markdown)
+    return re.sub(r"\{\{ bydore (\w+) --help-all \}\}", lambda match: _help(match[1]), markdown)
 
 
 def _help(command: str) -> str:
-    told = StringIO()
-    with patch.dict(os.environ, COLUMNS="100"), redirect_stdout(told), suppress(SystemExit):
+    text = StringIO()
+    with patch.dict(os.environ, COLUMNS="100"), redirect_stdout(text), suppress(SystemExit):
         main([command, "--help-all"])
-    return f"```text\n{told.getvalue().rstrip()}\n```"
+    return f"```text\n{text.getvalue().rstrip()}\n```"

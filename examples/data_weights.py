@@ -1,7 +1,8 @@
-"""Data weights of a regression: how much each source should count in training.
+"""Data weights of a regression: how much each data source should count in training.
 
-A bilevel problem without a language model: the inner learner is weighted least squares, the outer
-loss is that on validation data. Run ``python examples/data_weights.py`` to draw the posterior.
+This is a bilevel problem without a language model. The inner learner is weighted least squares.
+The outer loss is the squared error on validation data. ``python examples/data_weights.py`` draws
+the posterior.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ print(guide.posterior().mean)
 
 
 def exact_mean(draws: int = 100_000) -> Tensor:
-    """Returns the mean of ``exp(-outer_loss / lam)`` on the simplex, by weighing prior draws."""
+    """Returns the mean of ``exp(-outer_loss / lam)`` on the simplex, by weighted prior draws."""
     drawn = torch.distributions.Dirichlet(torch.ones(3)).sample((draws,))
     return (-outer_loss(drawn) / TEMPERATURE).softmax(0) @ drawn
 

@@ -1,7 +1,7 @@
-"""Gates of a mixture of experts: in every region, how much each of the experts there is heard.
+"""Gates of a mixture of experts: in every region, the weight of each of its experts.
 
-The regions do not have the same experts, so the guide sees a varying number of components: an
-absent expert's features are NaN. Run ``python examples/experts.py`` to draw ``experts.png``.
+The regions have different experts, so the guide has a varying number of components. The features
+of an absent expert are NaN. ``python examples/experts.py`` draws ``experts.png``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def make_data(points: int = 30) -> tuple[Tensor, Tensor]:
 
 
 def features_of(answers: Tensor, targets: Tensor) -> Tensor:
-    """Returns ``(R, K, 3)``: how an expert agrees with the targets and with all, and its size."""
+    """Returns ``(R, K, 3)``: an expert's product with the targets, all experts, and itself."""
     agrees = (answers * targets.unsqueeze(-1)).mean(1)
     with_all = (answers * answers.mean(-1, keepdim=True)).mean(1)
     features = torch.stack([agrees, with_all, answers.square().mean(1)], -1)

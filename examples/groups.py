@@ -1,6 +1,6 @@
-"""Hierarchical weights: every group has shares of its own, around shares that all have in common.
+"""Hierarchical weights: every group has its own shares, and they scatter around common shares.
 
-Run ``python examples/groups.py`` to fit it and to draw ``groups.png``.
+``python examples/groups.py`` fits the model and draws ``groups.png``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNTS = torch.tensor(
 
 
 def model(counts: Tensor) -> None:
-    """Groups are alike as far as `strength`, a Dirichlet's total concentration, is large."""
+    """`strength` is the total concentration of a Dirichlet: if it is large, groups are alike."""
     size = counts.shape[-1]
     common = pyro.sample("common", Dirichlet(counts.new_ones(size)))
     strength = pyro.sample("strength", LogNormal(3.0, 0.5))

@@ -1,6 +1,6 @@
-"""A topic model of this project's own pages, with an amortised guide of every section's topics.
+"""A topic model of this project's own pages, with an amortised guide for the topics of a section.
 
-Run ``python examples/topics.py`` to fit it and to draw ``topics.png``.
+``python examples/topics.py`` fits the model and draws ``topics.png``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_counts() -> tuple[Tensor, list[str]]:
 
 
 def model(counts: Tensor) -> None:
-    """Topics are shares of words; a section's shares of the topics are its own."""
+    """A topic is a distribution of words; each section has its own shares of the topics."""
     with pyro.plate("topics", TOPICS):
         topics = pyro.sample("words", Dirichlet(torch.full((counts.shape[-1],), 0.5)))
     with pyro.plate("sections", len(counts)):
@@ -49,7 +49,7 @@ def model(counts: Tensor) -> None:
 
 
 class TopicNetwork(FeatureNetwork):
-    """Sees the logs of the counts."""
+    """Its input is the logarithm of the counts."""
 
     def forward(self, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Returns Gamma shape and rate, ``(N, TOPICS)``."""

@@ -84,15 +84,15 @@ class ExportConfig(Checked):
     )
     from_step: int | None = option(
         None,
-        "Step of the trainer from which the weights hold: the file is the next stage, for "
+        "Step of the trainer from which it uses the weights. The file is then the next stage, for "
         "levanter, nanotron, megatron or olmo-core.",
         least=1,
     )
     block: int | None = option(
         None,
-        "How many samples the trainer shares out among the domains at once: levanter's "
-        "mixture_block_size, epoch_size of MosaicML streaming, else the samples of the run. The "
-        "domains that get none of them are named. Default: levanter's, as the file sets it.",
+        "How many samples the trainer divides among the domains at once: mixture_block_size of "
+        "levanter, epoch_size of MosaicML streaming, otherwise the samples of the run. Domains "
+        "that get no sample are named. Default: for levanter, the value in the file.",
         least=1,
     )
     data: str | None = option(

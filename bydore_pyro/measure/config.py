@@ -20,7 +20,7 @@ class MatchingConfig(Checked):
     steps: int = option(400, "Steps of the search, or of a training of the proxy.", least=1)
     rounds: int = option(
         3,
-        "Matching: number of rounds in which gradients are measured and losses read, the last one "
+        "Matching: number of rounds, in which gradients and losses are measured. The last round is "
         "after --steps, each other after half the steps of the next.",
         least=1,
         most=20,
@@ -36,17 +36,17 @@ class MatchingConfig(Checked):
     )
     check_sequences: int = option(
         32,
-        "Matching: number of sequences of each domain that are set aside, and on which the result "
-        "is checked: at most as many as a round measures, and at most a twelfth of a domain's. 0 "
-        "turns the check off.",
+        "Matching: number of sequences of each domain that are set aside to check the result. They "
+        "are at most as many as a round measures, and at most a twelfth of the domain. 0 turns the "
+        "check off.",
         least=0,
     )
     trials: int = option(
         4,
-        "Matching: number of trial runs after the search, where the domains do not cover the "
-        "target. Fresh proxies train on the mixture that the law of losses finds best, on the "
-        "match's and on those of a half and a quarter of its step; their losses on the target "
-        "weigh these. 0 trains none: then such a target gets the match's whole step.",
+        "Matching: number of trial runs, if the domains do not cover the target. New proxies train "
+        "on the mixture that minimises the law of losses, on the match, and on steps of half and a "
+        "quarter of its length. Their losses on the target decide. With 0, the match is the "
+        "answer.",
         least=0,
         most=4,
     )

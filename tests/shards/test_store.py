@@ -583,7 +583,7 @@ def test_the_examples_of_the_page_run(
     assert all(Path(place).is_file() for place in files.split())
     given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
     domains = load_domains(parse_options(given, "", "", Options, smoke=SMOKE))
-    assert domains.names == ("law", "web")
+    assert domains.names == ("legal", "web")
 
 
 def test_bad_shards_end_a_search_in_one_line(
