@@ -1,9 +1,9 @@
 """Questions to a finished search: other targets, other aims, other domains, a given mixture.
 
-The rounds of the search have measured the domains, and all its proxies were read on every domain.
-A target needs nothing but its own gradients at the proxies of the rounds, and so does a domain that
-was added or whose text has changed; of these no run knows what they are worth, so that the law of
-losses has nothing to say where there are any.
+The rounds of the search have measured the domains, and the losses of all its proxies were read on
+every domain. A new target needs only its own gradients at the parameters of the rounds. So does a
+domain that was added or whose text has changed; but no run has trained on it, so that no losses are
+forecast where there is one.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bydore_pyro.answer import Answer, Question
 from bydore_pyro.core import covariance_of
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.files import RunFolder
@@ -16,6 +17,7 @@ from bydore_pyro.measure import (
     READINGS,
     Measurement,
     Reading,
+    ResidualCheck,
     check_residual,
     keep_measurement,
     measure,
@@ -23,13 +25,14 @@ from bydore_pyro.measure import (
     read_measurements,
     readings_text,
 )
-from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
+from bydore_pyro.proxy import Cost, GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.algorithm1 import search_by_linear_evidence
 from bydore_pyro.search.trials import TrialPlan, answered, trial_plan
 from bydore_pyro.setup import (
     Drive,
     Found,
     Options,
+    Targets,
     belongs_of,
     broken_off,
     common_metrics,
@@ -75,12 +78,14 @@ def search(
     """
     if options.run.evidence == "linear":
         return search_by_linear_evidence(options, domains, folder, name)
+    seed, question = options.run.seed, question_of(options, domains)
     proxy = proxy_of(options, domains)  # nothing is written without
-    sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
+    sketch = GradientSketch(proxy, options.search.sketch_size, seed)
     write_inputs(folder, options, domains.corpus, name)
     tell_cautions(options, domains)
     if plan is None:
         plan = trial_plan(options, domains, folder.path / TRIALS)
+    cost = proxy.cost
     drive = Drive(
         folder=folder,
         options=options,
@@ -89,23 +94,33 @@ def search(
         total=0 if options.run.checkpoint else options.search.steps,
         content=lambda: proxy_content(proxy, domains),
     )
-    with broken_off(drive, proxy.cost):
+    with broken_off(drive, cost):
         measured = _measured(options, domains, sketch, proxy, drive)
         tell("measured; next: the target, the posterior (it may take minutes), the answer")
-        found, readings = _answered(options, domains, sketch, proxy, measured, plan)
+        # Anew, where a search goes on too: all processes read, and what it costs is the same.
+        rounds = read_targets(sketch, measured, domains, anew=True)
+        with cost.part("guide"):
+            targets = targets_of(domains, rounds, seed, with_guide=True)
+        if not targets.drawn.convergence.settled:
+            tell("warning: the draws of the posterior have not settled: intervals are rough")
+        check = _checked(options, domains, sketch, measured[-1], targets)
+        known = search_readings(options, measured)
+        answer, readings = _answered(question, domains, targets, known, plan, cost, seed)
+        last, loaded = rounds[-1].loss, options.run.checkpoint is not None
+        metrics = common_metrics(
+            *(options, domains, answer, cost, targets, check, targets.drawn.fit),
+            steps=measured[-1].step,
+            learning=learning_of(last, domains.corpus.vocabulary, checkpoint=loaded),
+            measured=tuple(one.sha256 for one in measured) if keep else (),
+        )
         if folder.writes:
             folder.write_text(READINGS, readings_text(readings))
-            if keep:
-                kept = read_measurements(folder.path, belongs_of(options, domains))
-                hashes = tuple(one.sha256 for one in kept)
-                found = dataclasses.replace(
-                    found, metrics=dataclasses.replace(found.metrics, measured=hashes)
-                )
-        leave_answer(folder, found.answer, found.metrics)
+        leave_answer(folder, answer, metrics)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)
-    return found
+    weights = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
+    return Found(answer, metrics, proxy, weights, tuple(one.loss for one in rounds))
 
 
 def _measured(
@@ -155,56 +170,50 @@ def _measured(
     return found
 
 
-def _answered(
+def _checked(
     options: Options,
     domains: Domains,
     sketch: GradientSketch,
-    proxy: Proxy,
-    measured: list[Measurement],
+    measured: Measurement,
+    targets: Targets,
+) -> ResidualCheck | None:
+    """Checks the match on fresh text, at the parameters of the last measurement, which the model
+    still has; None where no text is set aside."""
+    if not options.search.check_sequences:
+        return None
+    found, last = targets.found, targets.rounds[-1]
+    with sketch.model.cost.part("check"):
+        return check_residual(
+            domains,
+            sketch,
+            last.residual(found, measured),
+            found.weights,
+            covariance_of([last.evidence], found.optimum),
+            1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
+        )
+
+
+def _answered(
+    question: Question,
+    domains: Domains,
+    targets: Targets,
+    known: list[Reading],
     plan: TrialPlan | None,
-) -> tuple[Found, list[Reading]]:
-    """Reads the target where the domains were measured, and answers; returns all readings too."""
-    cost, seed = proxy.cost, options.run.seed
-    # Anew, where a search goes on too: all processes read, and what it costs is the same.
-    rounds = read_targets(sketch, measured, domains, anew=True)
-    with cost.part("guide"):
-        targets = targets_of(domains, rounds, seed, with_guide=True)
-    found, drawn = targets.found, targets.drawn
-    if not drawn.convergence.settled:
-        tell("warning: the draws of the posterior have not settled: intervals are rough")
-    check, last = None, rounds[-1]
-    if options.search.check_sequences:
-        with cost.part("check"):
-            check = check_residual(
-                domains,
-                sketch,
-                last.residual(found, measured[-1]),
-                found.weights,
-                covariance_of([last.evidence], found.optimum),
-                1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
-            )
-    known, question = search_readings(options, measured), question_of(options, domains)
+    cost: Cost,
+    seed: int,
+) -> tuple[Answer, list[Reading]]:
+    """Answers the question; returns all readings too. Where it has no answer, what was measured is
+    not lost for it: the weights are those for the mean."""
     try:
-        answer, readings = answered(question, domains, targets, known, plan, cost, seed=seed)
-    except ValueError as error:  # what was measured is not lost for it
+        return answered(question, domains, targets, known, plan, cost, seed=seed)
+    except ValueError as error:
         if question.goal.objective == "mean":
             raise
         line = f"{error}. The weights are for --objective mean; bydore ask takes another"
-        tell(f"warning: {line}")
-        mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
-        question = dataclasses.replace(question, goal=mean)
-        answer, readings = answered(question, domains, targets, known, plan, cost, seed=seed)
-        notes = (f"{line}.", *answer.mixture.notes)
-        noted = dataclasses.replace(answer.mixture, notes=notes)
-        answer = dataclasses.replace(answer, mixture=noted)
-    vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
-    metrics = common_metrics(
-        *(options, domains, answer, cost, targets, check, drawn.fit),
-        steps=measured[-1].step,
-        learning=learning_of(last.loss, vocabulary, checkpoint=loaded),
-    )
-    path = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
-    return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds)), readings
+    tell(f"warning: {line}")
+    mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
+    question = dataclasses.replace(question, goal=mean, notes=(f"{line}.", *question.notes))
+    return answered(question, domains, targets, known, plan, cost, seed=seed)
 
 
 def search_in(

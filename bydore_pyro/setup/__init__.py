@@ -1,4 +1,4 @@
-"""What every run begins with: options, text, model, question; and its record."""
+"""What every run begins with: options, then domains, model and question; and its record."""
 
 import lazy_loader
 

@@ -94,8 +94,8 @@ def with_targets(
 ) -> TokenStore:
     """Returns a store with the files among the targets as domains too.
 
-    Tells, and notes in its index, how much of each target stands in the training text; leaves these
-    documents out if the options ask for it.
+    Reports how much of each target also occurs in the training text, and notes it in the index;
+    leaves these documents out if the options ask for it.
 
     Args:
         corpus: The text.
@@ -124,7 +124,7 @@ def with_targets(
         by_domain = sorted(found.items(), key=lambda item: -int(item[1].sum()))
         places = listed([f"{own.mean():.0%} in '{name}'" for name, own in by_domain], FEW_NAMES)
         line = (
-            f"{copies.mean():.0%} of the target '{target}' stands in the training text "
+            f"{copies.mean():.0%} of the target '{target}' also occurs in the training text "
             f"({copies.sum()} of {len(copies)} documents: {places}); "
             + ("they are left out" if asked.drop_copies else "--drop_copies leaves them out")
         )

@@ -39,7 +39,7 @@ class QuestionConfig(Checked):
         "environment; of bydore ask, the run's own.",
     )
     drop_copies: bool = option(
-        False, "Leave out documents of --validation that stand in the training text too."
+        False, "Leave out documents of --validation that also occur in the training text."
     )
     objective: Objective = option(
         Goal.objective,

@@ -130,7 +130,9 @@ def test_a_target_in_the_training_text_is_told_and_left_out(
     path = write_lines(tmp_path / "exam.jsonl", [{"text": text} for text in texts])
     given = options(store, "--validation", str(path))
     domains = load_domains(given)
-    told = "40% of the target 'exam' stands in the training text (4 of 10 documents: 30% in 'a', "
+    told = (
+        "40% of the target 'exam' also occurs in the training text (4 of 10 documents: 30% in 'a', "
+    )
     assert f"warning: {told}10% in 'c'); --drop_copies leaves them out" in capsys.readouterr().err
     left = load_domains(options(store, "--validation", str(path), "--drop_copies"))
     assert f"{told}10% in 'c'); they are left out" in capsys.readouterr().err
@@ -138,7 +140,9 @@ def test_a_target_in_the_training_text_is_told_and_left_out(
     assert counts == [10, 6]
     two = options(store, "--validation", str(path), "--domains", "b", "c")
     load_domains(two)
-    assert "10% of the target 'exam' stands" in capsys.readouterr().err, "of what is trained on"
+    assert "10% of the target 'exam' also occurs" in capsys.readouterr().err, (
+        "of what is trained on"
+    )
     alone = write_lines(tmp_path / "alone.jsonl", [{"text": text} for text in trained["a"]])
     with pytest.raises(DataError, match="text in 'alone' that is not trained on, found copies"):
         load_domains(options(store, "--validation", str(alone), "--drop_copies"))
@@ -157,7 +161,7 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     noted = with_targets(copied, given, prepared=False)
     assert noted.sha256 == copied.sha256
     (line,) = noted.index[CAUTIONS]
-    assert "100% of the target 'a' stands in the training text" in line
+    assert "100% of the target 'a' also occurs in the training text" in line
     assert f"warning: {line}" in capsys.readouterr().err
 
 
