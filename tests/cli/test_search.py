@@ -73,7 +73,7 @@ def test_a_checkpoints_next_stage(
     given += ["--sequence_length", "32", "--validation_sequences", "64", "--device", "cpu"]
     search_command([*given, "--out", str(out)])
     told = capsys.readouterr()
-    assert f"bydore search --config {out}/config.json --seeds 5" in told.out
+    assert f"bydore search --config {out}/config.json --seed 1" in told.out
     assert "the model has not learned" in told.err
     assert "measure a later checkpoint" in told.err
     mixture = Mixture.from_json(out / "mixture.json").as_dict()
