@@ -69,7 +69,7 @@ class RunRecord:
     @property
     def searched(self) -> bool:
         """Whether a search found the weights."""
-        return self.method in ("search", "bydore") and not self.metrics.regression
+        return self.method in ("search", "bydore") and self.metrics.table.runs is None
 
     @property
     def by_matching(self) -> bool:

@@ -128,7 +128,8 @@ def _settled(record: RunRecord) -> Verdict | None:
 
 def _decided(record: RunRecord) -> Verdict | None:
     mixture, limits = record.mixture, LIMITS["decided"]
-    if mixture is None or record.metrics.outlook.expected:  # then verdicts are about losses
+    about_losses = record.metrics.outlook.expected or record.metrics.table.mean.expected
+    if mixture is None or about_losses:
         return None
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."

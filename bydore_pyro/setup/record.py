@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from bydore_pyro.answer import Outlook
 from bydore_pyro.files import Number
 from bydore_pyro.measure import ResidualCheck
-from bydore_pyro.tables import Details
+from bydore_pyro.methods import Details
+from bydore_pyro.tables import TableRecord
 
 Shares = Mapping[str, Number]
 
@@ -128,6 +129,7 @@ class MethodDetails(Details):
         trials: Trial runs.
         targets: What the answer is for, by name.
         outlook: The losses that the weights are expected to have, beside others'.
+        table: Of a fit to a table of finished runs.
     """
 
     learning: Learning = Learning()
@@ -135,6 +137,7 @@ class MethodDetails(Details):
     trials: TrialRecord = TrialRecord()
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
+    table: TableRecord = dataclasses.field(default_factory=TableRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
