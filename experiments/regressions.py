@@ -80,7 +80,7 @@ def fit_regression(
     processes = [likeliest_process(weights, one) for one in columns]
     if None in processes:
         raise DataError(
-            f"Expected losses that depend on the weights, found that a Gaussian process takes those "
+            "Expected losses that depend on the weights, found that a Gaussian process takes those "
             f"of all {len(losses)} runs for noise around one value"
         )
     return Rival(models=processes, units=units)

@@ -70,8 +70,8 @@ class FitConfig(Checked):
 
     method: str | None = option(
         None,
-        f"One of {', '.join(METHODS)}. With --runs one of {', '.join(OF_TABLES)}: our law of losses "
-        "(default), or RegMix's trees and simulated optimum.",
+        f"One of {', '.join(METHODS)}. With --runs one of {', '.join(OF_TABLES)}: our law of "
+        "losses (default), or RegMix's trees and simulated optimum.",
     )
     runs: str | None = option(
         None,
@@ -119,7 +119,8 @@ class FitConfig(Checked):
             raise ValueError(f"Expected a method ({', '.join(METHODS)}), found {found}")
         if self.runs is not None and self.method not in (None, *OF_TABLES):
             raise ValueError(
-                f"Expected --method {', '.join(OF_TABLES)} or none with --runs, found '{self.method}'"
+                f"Expected --method {', '.join(OF_TABLES)} or none with --runs, found "
+                f"'{self.method}'"
             )
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")

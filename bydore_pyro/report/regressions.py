@@ -98,14 +98,14 @@ def _better(record: RunRecord) -> list[Verdict]:
 def _nearness(record: RunRecord) -> Verdict:
     near = record.metrics.table.nearness
     words = (
-        f"The nearest run ({near.run}) has {percent(near.distance)} of its tokens in other domains; "
-        f"the runs among themselves have {percent(near.usual)} (median), and {HELD} of them at most "
-        f"{percent(near.reach)}."
+        f"The nearest run ({near.run}) has {percent(near.distance)} of its tokens in other "
+        f"domains; the runs among themselves have {percent(near.usual)} (median), and {HELD} of "
+        f"them at most {percent(near.reach)}."
     )
     if near.held:
         words += (
-            f" No weight is more than 1.25 times the largest of a run, or below the smallest divided "
-            f"by 1.25; this holds {listed(near.held, 5)}."
+            " No weight is more than 1.25 times the largest of a run, or below the smallest "
+            f"divided by 1.25; this holds {listed(near.held, 5)}."
         )
     level: Level = "careful" if near.far else "good"
     return Verdict(level, "Was anything like it run?", "No" if near.far else "Yes", words)
