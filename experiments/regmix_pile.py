@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +116,18 @@ def fit_all(
     return dict(zip(REGRESSIONS, models, strict=True))
 
 
+def losses_of(model: Any, weights: np.ndarray) -> np.ndarray:
+    """Returns what a regression of one target predicts of mixtures ``(S, K)``, ``(S,)``."""
+    predicted: np.ndarray = model.predict(weights)[:, 0]
+    return predicted
+
+
 def scores_of(
     models: Mapping[str, Any], test: np.ndarray, measured: np.ndarray, own: bool
 ) -> dict[str, float | None]:
     """Returns every regression's rank correlation, and of runs of its own scale the share inside
     of the process's intervals in per cent."""
-    row = {
-        kind: spearman_x100(model.predict(test)[:, 0], measured) for kind, model in models.items()
-    }
+    row = {kind: spearman_x100(losses_of(model, test), measured) for kind, model in models.items()}
     if own:
         low, high = intervals_of(models["Gaussian process"], test)[:, 0].T
         row["% in its 94 % intervals"] = 100 * float(((low < measured) & (measured < high)).mean())
@@ -162,7 +167,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     draws = min(run.draws, SMOKE_DRAWS) if run.smoke else run.draws
     with cost.part("optima"):
         optima = {
-            kind: simulated_optimum(lambda w, model=model: model.predict(w)[:, 0], prior, draws)
+            kind: simulated_optimum(partial(losses_of, model), prior, draws)
             for kind, model in models.items()
         }
     text = "".join(

@@ -19,6 +19,7 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.setup import (
     SMOKE,
+    MethodDetails,
     Metrics,
     begin_run,
     load_domains,
@@ -31,7 +32,6 @@ from bydore_pyro.setup import (
 from bydore_pyro.tables import (
     RunsTable,
     TableFit,
-    TableRecord,
     directed,
     fit_table,
     metric_shares,
@@ -274,7 +274,8 @@ def _write_table_fit(
     if tokens is not None and run.target_tokens is not None:
         read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
         epochs = {n: float(e) for n, e, t in zip(names, read, tokens, strict=True) if t}
-    _write_fit(folder, options, Fit(mixture=found.mixture), names, Cost(), epochs, found.record)
+    fit = Fit(mixture=found.mixture, details=MethodDetails(table=found.record))
+    _write_fit(folder, options, fit, names, Cost(), epochs)
     if rows := found.record.predictions:
         import pandas
 
@@ -296,7 +297,6 @@ def _write_fit(
     names: Sequence[str],
     cost: Cost,
     epochs: Mapping[str, float] | None,
-    table: TableRecord | None = None,
 ) -> None:
     """Writes mixture, metrics, trajectory and draws; files of a search stay in its own folder."""
     path = found.trajectory
@@ -321,7 +321,6 @@ def _write_fit(
         search=spent(cost),
         jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
         **vars(found.details),
-        **({} if table is None else {"table": table}),
         run_tokens=options.run_tokens if on_text or options.run.target_tokens else None,
         run_epochs=epochs or {},
         peak_memory_megabytes=peak_memory_megabytes(),

@@ -114,7 +114,7 @@ class RunsRegression:
 def fit_runs(
     weights: np.ndarray,
     losses: np.ndarray,
-    shares: Sequence[float] = (1.0,),
+    shares: Sequence[float] | np.ndarray = (1.0,),
     own: Sequence[int] | None = None,
     worth: np.ndarray | None = None,
 ) -> RunsRegression:

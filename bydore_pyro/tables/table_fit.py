@@ -99,7 +99,7 @@ class Wanted:
 
     @property
     def sign(self) -> float:
-        """Of the mean: -1 where it is maximised."""
+        """Of the mean: -1 where it is maximised, else 1; no unit."""
         return -1.0 if self.direction == "maximised" else 1.0
 
     def notes(self) -> list[str]:
