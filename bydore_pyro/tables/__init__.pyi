@@ -3,6 +3,8 @@ from .decision import WeightBounds as WeightBounds
 from .decision import bounds_near as bounds_near
 from .directions import directed as directed
 from .directions import metric_shares as metric_shares
+from .expected import Mixtures as Mixtures
+from .expected import recorded as recorded
 from .gaussian_process import Either as Either
 from .gaussian_process import GaussianProcess as GaussianProcess
 from .gaussian_process import law_processes as law_processes
@@ -18,12 +20,10 @@ from .regression import Regression as Regression
 from .regression import RunsRegression as RunsRegression
 from .regression import fit_runs as fit_runs
 from .regression import worth_of as worth_of
-from .table_fit import Mixtures as Mixtures
 from .table_fit import TableFit as TableFit
-from .table_fit import Wanted as Wanted
 from .table_fit import fit_table as fit_table
-from .table_fit import prior_of as prior_of
-from .table_fit import recorded as recorded
 from .tables import RunsTable as RunsTable
 from .tables import read_mixtures as read_mixtures
 from .tables import read_runs as read_runs
+from .wanted import Wanted as Wanted
+from .wanted import prior_of as prior_of

@@ -7,30 +7,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 
 import numpy as np
 
-from bydore_pyro.answer import ANSWER, Difference, Expected, interval_of_draws
-from bydore_pyro.errors import DataError, listed
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, by_name, mixture_from
-from bydore_pyro.tables.decision import WeightBounds, best_weights, bounds_near, draws_of_best
-from bydore_pyro.tables.left_out import Predictions, leave_out, scores_by_metric
-from bydore_pyro.tables.record import LeftOut, MetricRecord, Nearness, Scored, TableRecord
-from bydore_pyro.tables.regression import (
-    FEWEST_RUNS,
-    REACH,
-    Regression,
-    check_runs_differ,
-    fit_runs,
-    worth_of,
-)
-from bydore_pyro.tables.tables import Direction, RunsTable
+from bydore_pyro.answer import interval_of_draws
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.tables.decision import best_weights, bounds_near, draws_of_best
+from bydore_pyro.tables.expected import Mixtures, recorded
+from bydore_pyro.tables.left_out import leave_out
+from bydore_pyro.tables.record import TableRecord
+from bydore_pyro.tables.regression import FEWEST_RUNS, check_runs_differ, fit_runs, worth_of
+from bydore_pyro.tables.tables import RunsTable
+from bydore_pyro.tables.wanted import Wanted, prior_of
 from bydore_pyro.terminal import one_thread
-
-UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
-PRIOR, UNIFORM = "prior", "uniform"
-Mixtures = tuple[tuple[str, ...], np.ndarray]  # names and weights (S, K)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,96 +36,6 @@ class TableFit:
     mixture: Mixture
     record: TableRecord
     draws: np.ndarray | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is wanted of a table: T metrics that differ between its N runs.
-
-    Args:
-        names: Of the metrics.
-        losses: Of the runs ``(N, T)``, lower is better.
-        shares: Of the metrics in the mean that is to fall ``(T,)``.
-        own: The domain that each metric is held-out text of, by its place; -1 for none.
-        signs: -1 for each metric that is maximised, else 1 ``(T,)``.
-        direction: Of the mean.
-    """
-
-    names: tuple[str, ...]
-    losses: np.ndarray
-    shares: np.ndarray
-    own: tuple[int, ...]
-    signs: np.ndarray
-    direction: Direction
-
-    @classmethod
-    def of(cls, table: RunsTable, metrics: Mapping[str, float]) -> Wanted:
-        """Takes the metrics, whose shares are given, out of a table that `directed` returned.
-
-        Raises:
-            DataError: When the runs are all alike in the metrics, or on one mixture.
-        """
-        if len(table.runs) < 2:
-            raise DataError("Expected runs on several mixtures, found one run")
-        names = [n for n in metrics if np.ptp(v := table.losses_of(n)) > 1e-12 * np.abs(v).max()]
-        if not names:
-            raise DataError(
-                f"Expected runs that differ in {listed(metrics, 3)}, found one value in all"
-            )
-        shares = np.array([metrics[name] for name in names])
-        directions: list[Direction] = [
-            table.asked[name].direction if name in table.asked else "minimised" for name in names
-        ]
-        losses = np.stack([table.losses_of(name) for name in names], 1)
-        check_runs_differ(table.weights, losses)
-        return cls(
-            names=tuple(names),
-            losses=losses,
-            shares=shares / shares.sum(),
-            own=tuple(table.domains.index(n) if n in table.domains else -1 for n in names),
-            signs=np.where([one == "maximised" for one in directions], -1.0, 1.0),
-            direction=directions[0] if len({*directions}) == 1 else "both",
-        )
-
-    @property
-    def sign(self) -> float:
-        """Of the mean: -1 where it is maximised, else 1; no unit."""
-        return -1.0 if self.direction == "maximised" else 1.0
-
-    def notes(self) -> list[str]:
-        """Returns a note where one of metrics that nobody weighted decides the mean alone."""
-        spread = self.losses.std(0)
-        most, least = int(spread.argmax()), int(spread.argmin())
-        if len({*self.shares.tolist()}) > 1 or spread[most] < UNLIKE * spread[least]:
-            return []
-        return [
-            f"Are the metrics in one unit? Between runs '{self.names[most]}' differs "
-            f"{spread[most] / spread[least]:.0f} times as much as '{self.names[least]}' and "
-            "decides alone; NAME=WEIGHT sets what each counts."
-        ]
-
-
-def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:
-    """Returns the prior ``(K,)`` of a table's domains, and where it comes from.
-
-    The source is a mixture file or `published:NAME`. If not given, it is the Pile's token shares
-    where the domains are the Pile's, else the mean of the runs' mixtures.
-
-    Raises:
-        DataError: When a source is given whose domains are not the table's.
-    """
-    shares = mixture_from(source or "published:token_share").as_dict()
-    other = sorted(set(shares) ^ set(table.domains))
-    if other and source is not None:
-        where = source if other[0] in shares else "the runs"
-        raise DataError(
-            f"Expected the same domains in {source} and in the runs, found '{other[0]}' only in "
-            f"{where}"
-        )
-    if other:
-        mean = table.weights.mean(0)
-        return mean / mean.sum(), "the mean of the runs' mixtures, which are not of the Pile"
-    return np.array([shares[n] for n in table.domains]), source or "the Pile's token shares"
 
 
 @one_thread()
@@ -201,6 +101,7 @@ def fit_table(
     if caps is not None:
         free = best_weights(model, table.weights, bounds_near(table.weights))
         found = dataclasses.replace(found, free_weights=tuple((free / free.sum()).tolist()))
+    prior = prior_of(table)[0] if prior is None else prior
     record = recorded(table, wanted, model, left, found, prior, bounds, mixtures)
     notes = [*wanted.notes(), *_notes(table, record)]
     if model.flat:
@@ -232,139 +133,6 @@ def _worth(smaller: RunsTable, table: RunsTable, wanted: Wanted) -> np.ndarray:
     if np.array_equal(losses, wanted.losses):
         raise DataError("Expected a smaller model's runs in --scale_up, found the losses of --runs")
     return worth_of(weights, losses, wanted.own)
-
-
-def recorded(
-    table: RunsTable,
-    wanted: Wanted,
-    model: Regression,
-    left: Predictions | None,
-    mixture: Mixture,
-    prior: np.ndarray | None,
-    bounds: WeightBounds,
-    mixtures: Mixtures | None = None,
-) -> TableRecord:
-    """Returns what a regression expects of a mixture, of the prior, and of others.
-
-    Args:
-        table: The runs.
-        wanted: The metrics.
-        model: Fitted to them.
-        left: What was predicted of left-out runs, if any were.
-        mixture: The answer.
-        prior: Weights ``(K,)``; those of `prior_of` when None.
-        bounds: Within which the answer was found.
-        mixtures: Others that are to be predicted.
-    """
-    prior = prior_of(table)[0] if prior is None else prior / prior.sum()
-    answer = np.array(mixture.weights)
-    against = {PRIOR: prior, UNIFORM: np.full(len(prior), 1 / len(prior))}
-
-    def of(shares: np.ndarray, sign: float, scores: LeftOut) -> MetricRecord:
-        return MetricRecord(
-            left_out=scores,
-            expected={
-                name: expected_of(model, shares, sign, one[None])[0]
-                for name, one in {ANSWER: answer, **against}.items()
-            },
-            differences={
-                name: difference_of(model, shares, sign, answer, one)
-                for name, one in against.items()
-            },
-        )
-
-    each = scores_by_metric(left, len(wanted.names))
-    rows = zip(wanted.names, np.eye(len(wanted.names)), wanted.signs, each, strict=True)
-    several = len(wanted.names) > 1
-    of_mean = LeftOut() if left is None else left.scores(wanted.shares)
-    return TableRecord(
-        runs=len(table.runs),
-        columns=table.columns,
-        reading=table.notes,
-        asked=table.asked,
-        direction=wanted.direction,
-        prior=by_name(table.domains, prior),
-        mean=of(wanted.shares, wanted.sign, of_mean),
-        metrics={name: of(one, sign, s) for name, one, sign, s in rows} if several else {},
-        nearness=nearness_of(table, answer, bounds),
-        predictions=() if mixtures is None else _scored(table, wanted, model, mixtures, prior),
-    )
-
-
-def expected_of(
-    model: Regression, shares: np.ndarray, sign: float, weights: np.ndarray
-) -> list[Expected]:
-    """Returns the mean of metrics with shares ``(T,)`` that a run on each mixture ``(S, K)`` will
-    have. Nobody knows how the metrics' errors go together: it is as if all erred alike."""
-    means = sign * model.predict(weights) @ shares
-    halves = REACH * model.deviation(weights) @ shares
-    return [
-        Expected(loss=mean, low=mean - half, high=mean + half)
-        for mean, half in zip(means.tolist(), halves.tolist(), strict=True)
-    ]
-
-
-def difference_of(
-    model: Regression, shares: np.ndarray, sign: float, weights: np.ndarray, other: np.ndarray
-) -> Difference:
-    """Returns by how much a run on a mixture ``(K,)`` differs from one on another, in the mean of
-    metrics with shares ``(T,)``, and the probability that it is better."""
-    apart, deviations = model.apart(weights, other)
-    mean, deviation = float(apart @ shares), float(deviations @ shares)
-    better = NormalDist().cdf(-mean / deviation) if deviation > 0 else float(mean < 0)
-    mean, half = sign * mean, REACH * deviation
-    return Difference(loss=mean, low=mean - half, high=mean + half, better=better)
-
-
-def nearness_of(table: RunsTable, weights: np.ndarray, bounds: WeightBounds) -> Nearness:
-    """Returns how near a mixture ``(K,)`` is to the runs of a table."""
-    from scipy.spatial.distance import cdist
-
-    distinct = np.unique(table.weights, axis=0)
-    among = cdist(distinct, distinct, "cityblock") / 2
-    np.fill_diagonal(among, np.inf)
-    distances = _distances(table, weights[None])[0]
-    held = bounds.held(weights)
-    return Nearness(
-        run=table.runs[int(distances.argmin())],
-        distance=float(distances.min()),
-        usual=float(np.median(among.min(1))),
-        reach=float(np.quantile(among.min(1), HDI_PROBABILITY)),
-        held=tuple(name for name, one in zip(table.domains, held, strict=True) if one),
-    )
-
-
-def _distances(table: RunsTable, weights: np.ndarray) -> np.ndarray:
-    """Returns the total variation from mixtures ``(S, K)`` to the runs, ``(S, N)``."""
-    from scipy.spatial.distance import cdist
-
-    found: np.ndarray = cdist(weights, table.weights, "cityblock") / 2
-    return found
-
-
-def _scored(
-    table: RunsTable, wanted: Wanted, model: Regression, mixtures: Mixtures, prior: np.ndarray
-) -> tuple[Scored, ...]:
-    """Returns given mixtures, the best first."""
-    names, weights = mixtures
-    expected = expected_of(model, wanted.shares, wanted.sign, weights)
-    distances = _distances(table, weights).min(1).tolist()
-    order = np.argsort([wanted.sign * one.loss for one in expected], kind="stable").tolist()
-    return tuple(
-        Scored(
-            mixture=names[place],
-            rank=rank,
-            expected=expected[place].loss,
-            low=expected[place].low,
-            high=expected[place].high,
-            direction=wanted.direction,
-            better_than_prior=difference_of(
-                model, wanted.shares, wanted.sign, weights[place], prior
-            ).better,
-            nearest_run=distances[place],
-        )
-        for rank, place in enumerate(order, 1)
-    )
 
 
 def _notes(table: RunsTable, record: TableRecord) -> Sequence[str]:

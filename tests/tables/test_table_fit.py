@@ -1,51 +1,29 @@
-"""A table of finished runs: what it takes, its prior, its answer, and given mixtures."""
+"""A table of finished runs: what it takes, its answer, and given mixtures."""
 
 from __future__ import annotations
 
 import dataclasses
 import doctest
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 import pytest
-from planted_tables import planted, truth
+from planted_tables import planted_table, truth
 
 pytest.importorskip("botorch")
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.tables import table_fit
-from bydore_pyro.tables.columns import Columns
 from bydore_pyro.tables.decision import bounds_near
 from bydore_pyro.tables.directions import directed, metric_shares
-from bydore_pyro.tables.regression import REACH, fit_runs
-from bydore_pyro.tables.table_fit import (
-    TableFit,
-    Wanted,
-    difference_of,
-    expected_of,
-    fit_table,
-    nearness_of,
-    prior_of,
-    recorded,
-)
-from bydore_pyro.tables.tables import RunsTable, read_runs
+from bydore_pyro.tables.expected import recorded
+from bydore_pyro.tables.regression import fit_runs
+from bydore_pyro.tables.table_fit import TableFit, fit_table
+from bydore_pyro.tables.tables import read_runs
+from bydore_pyro.tables.wanted import Wanted
 
 PRIOR = np.full(4, 0.25)
 T = {"t": 1.0}
-
-
-def table_of(runs: int) -> RunsTable:
-    weights, losses = planted(runs, noise=0.05)
-    return RunsTable(
-        runs=tuple(f"run {n}" for n in range(runs)),
-        domains=("a", "b", "c", "d"),
-        weights=weights,
-        targets=("t",),
-        losses=losses[:, None],
-        columns=Columns(weights=("a", "b", "c", "d"), metrics=("t",)),
-    )
 
 
 def test_the_example_of_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +45,7 @@ def test_the_example_of_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_answer_is_the_planted_one_with_intervals_that_hold_it() -> None:
-    fit = fit_table(table_of(40), T, prior=PRIOR)
+    fit = fit_table(planted_table(40), T, prior=PRIOR)
     assert isinstance(fit, TableFit)
     weights = np.array(fit.mixture.weights)
     assert truth(weights[None])[0] < truth(np.array([[0.6, 0, 0.4, 0]]))[0] + 0.05
@@ -87,47 +65,18 @@ def test_the_answer_is_the_planted_one_with_intervals_that_hold_it() -> None:
     assert fit.record.metrics == {}, "one metric is the mean"
 
 
-def test_an_expectation_and_a_difference_by_hand() -> None:
-    table = table_of(20)
-    model = fit_runs(table.weights, table.losses)
-    one, other = table.weights[:2]
-    (expected,) = expected_of(model, np.ones(1), -1.0, one[None])
-    half = REACH * model.deviation(one[None])[0, 0]
-    assert expected.loss == pytest.approx(-model.predict(one[None])[0, 0])
-    assert (expected.low, expected.high) == pytest.approx(
-        (expected.loss - half, expected.loss + half)
-    )
-    (apart,), (deviation,) = model.apart(one, other)
-    found = difference_of(model, np.ones(1), -1.0, one, other)
-    assert found.loss == pytest.approx(-apart)
-    assert found.better == pytest.approx(NormalDist().cdf(-apart / deviation))
-    assert found.high - found.low == pytest.approx(2 * REACH * deviation)
-
-
-def test_how_near_a_mixture_is_to_the_runs() -> None:
-    table = table_of(30)
-    bounds = bounds_near(table.weights)
-    near = nearness_of(table, table.weights[3], bounds)
-    assert (near.run, near.distance, near.far) == ("run 3", 0.0, False)
-    vertex = nearness_of(table, np.eye(4)[1], bounds)
-    brute = np.abs(table.weights - np.eye(4)[1]).sum(1) / 2
-    assert vertex.distance == pytest.approx(brute.min())
-    assert vertex.run == table.runs[int(brute.argmin())]
-    assert (vertex.far, "b" in vertex.held) == (True, True)
-
-
 def test_caps_hold_and_what_is_best_without_them_stays_known() -> None:
-    fit = fit_table(table_of(24), T, prior=PRIOR, caps=np.array([0.3, 1, 1, 1]))
+    fit = fit_table(planted_table(24), T, prior=PRIOR, caps=np.array([0.3, 1, 1, 1]))
     assert fit.mixture.weights[0] <= 0.3 + 1e-9
     assert (fit.mixture.free_weights or (0,))[0] > 0.5
 
 
 def test_too_few_runs_and_metrics_without_differences_are_refused() -> None:
     with pytest.raises(DataError, match="found one run"):
-        fit_table(table_of(1), T)
+        fit_table(planted_table(1), T)
     with pytest.raises(DataError, match="at least 6 runs, found 3"):
-        fit_table(table_of(3), T)
-    table = table_of(24)
+        fit_table(planted_table(3), T)
+    table = planted_table(24)
     flat = dataclasses.replace(
         table, targets=("t", "flat"), losses=np.c_[table.losses, np.full(24, -7.0)]
     )
@@ -137,23 +86,15 @@ def test_too_few_runs_and_metrics_without_differences_are_refused() -> None:
         Wanted.of(flat, {"flat": 1.0})
 
 
-def test_a_metric_in_another_unit_is_noted() -> None:
-    table = table_of(8)
-    both = dataclasses.replace(table, targets=("t", "u"), losses=table.losses * [1, 100])
-    notes = [Wanted.of(both, s).notes() for s in ({"t": 0.5, "u": 0.5}, {"t": 0.6, "u": 0.4})]
-    assert "'u' differs 100 times as much as 't'" in notes[0][0]
-    assert notes[1] == []
-
-
 def test_runs_of_a_smaller_model_are_of_the_same_domains_and_metrics() -> None:
-    small, few = table_of(60), table_of(4)
+    small, few = planted_table(60), planted_table(4)
     other = dataclasses.replace(small, domains=("d", "c", "b", "a"), weights=small.weights[:, ::-1])
     found = [fit_table(few, T, prior=PRIOR, smaller=one).mixture.weights for one in (small, other)]
     assert found[0] == pytest.approx(found[1], abs=1e-4)
     bad = {
         "found 'd' in one table only": dataclasses.replace(small, domains=("a", "b", "c", "e")),
         "in --scale_up, found none": dataclasses.replace(small, targets=("u",)),
-        "at least 6 runs in --scale_up, found 5": table_of(5),
+        "at least 6 runs in --scale_up, found 5": planted_table(5),
         "runs in --scale_up that differ in loss": dataclasses.replace(
             small, losses=np.ones_like(small.losses)
         ),
@@ -170,24 +111,9 @@ def test_runs_of_a_smaller_model_are_of_the_same_domains_and_metrics() -> None:
         fit_table(small, T, prior=PRIOR, smaller=small)
 
 
-def test_priors_of_tables(tmp_path: Path) -> None:
-    prior, source = prior_of(table_of(40))
-    np.testing.assert_allclose(prior, table_of(40).weights.mean(0))
-    assert source.startswith("the mean of the runs' mixtures")
-    shares = pile_weights()["token_share"]
-    pile = dataclasses.replace(table_of(2), domains=tuple(sorted(shares)))
-    prior, source = prior_of(pile)
-    assert source == "the Pile's token shares"
-    total = sum(shares.values())
-    np.testing.assert_allclose(prior, [shares[name] / total for name in pile.domains], atol=1e-6)
-    (tmp_path / "prior.json").write_text('{"law": 1}')
-    with pytest.raises(DataError, match="Expected the same domains in"):
-        prior_of(pile, str(tmp_path / "prior.json"))
-
-
 def test_a_maximised_metric_is_predicted_in_its_own_direction() -> None:
     """The same fit, minimised and negated: equal weights, and values with the other sign."""
-    table = table_of(24)
+    table = planted_table(24)
     mixtures = (("m0", "m1", "m2"), table.weights[:3])
     up = dataclasses.replace(table, losses=40 - table.losses)
     found = []
@@ -219,7 +145,7 @@ def test_a_maximised_metric_is_predicted_in_its_own_direction() -> None:
 
 
 def test_a_mean_of_both_directions_is_minimised() -> None:
-    table = table_of(24)
+    table = planted_table(24)
     both = np.concatenate([table.losses, 3 - table.losses], 1)
     shares = {"t": 0.75, "acc": 0.25}
     table = dataclasses.replace(table, targets=("t", "acc"), losses=both)
