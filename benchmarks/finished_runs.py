@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 import time
-from typing import get_args
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
+from regressions import KINDS, fit_regression
+
 from bydore_pyro.files import provenance
-from bydore_pyro.tables import Kind, fit_regression
 from bydore_pyro.terminal import one_thread
 
 NOISE = 0.02  # of a run's loss, nats per token
@@ -41,19 +44,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--domains", type=int, default=64)
     parser.add_argument("--targets", type=int, default=52)
-    parser.add_argument("--kinds", nargs="+", default=[*get_args(Kind)], choices=get_args(Kind))
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=KINDS)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     weights, losses, fresh, true = planted(given.runs, given.domains, given.targets, given.seed)
-    even = [1 / given.targets] * given.targets
-    fit_regression("linear", weights, losses, even)  # imports
+    fit_regression("linear", weights, losses)  # imports
     print(f"{given.runs} runs, {given.domains} domains, {given.targets} targets; one thread")
     for kind in given.kinds:
         with one_thread():
             begin = time.process_time()
-            model = fit_regression(kind, weights, losses, even)
+            model = fit_regression(kind, weights, losses)
             fitted = time.process_time()
-            told = np.stack([one.predict(fresh) for one in model.models], 1)
+            told = model.predict(fresh)
             done = time.process_time()
         error = np.sqrt(np.square(told - true).mean())
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2

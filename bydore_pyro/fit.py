@@ -12,7 +12,6 @@ from bydore_pyro.data import Domains
 from bydore_pyro.measure import READ
 from bydore_pyro.methods import (
     DOptimalConfig,
-    FastMixConfig,
     Fit,
     FixedConfig,
     MDEConfig,
@@ -20,7 +19,6 @@ from bydore_pyro.methods import (
     fit_autoscale,
     fit_d_optimal,
     fit_doremi,
-    fit_fastmix,
     fit_human,
     fit_mde,
     fit_mixmin,
@@ -70,7 +68,6 @@ class MethodOptions(Options):
     regmix: RegMixConfig
     design: DOptimalConfig
     mde: MDEConfig
-    fastmix: FastMixConfig
 
     @property
     def repeated_tokens(self) -> float | None:
@@ -166,7 +163,6 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "autoscale": lambda problem, options, folder: fit_autoscale(problem),
     "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
     "mixmin": lambda problem, options, folder: fit_mixmin(problem),
-    "fastmix": lambda problem, options, folder: fit_fastmix(problem, options.fastmix),
     "bydore": fit_bydore,
 }
 
@@ -189,7 +185,4 @@ def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> 
     if method == "bydore" or (problem.most is None and not problem.least):
         return found
     bounded = found.mixture.capped(problem.most or {}, problem.least)
-    # What was predicted of other weights does not hold for these.
-    gain = dataclasses.replace(found.details.gain_over_prior, predicted_loss={})
-    details = dataclasses.replace(found.details, gain_over_prior=gain)
-    return dataclasses.replace(found, mixture=bounded, details=details)
+    return dataclasses.replace(found, mixture=bounded)

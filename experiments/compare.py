@@ -21,6 +21,7 @@ from compare_targets import (
     target_named,
     text_of_targets,
 )
+from fastmix import FastMixConfig, fit_fastmix
 
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.data import TokenStore
@@ -40,7 +41,8 @@ three domains that are scarce in training, three that are withheld from training
 have the same text, proxy, batches, seed and FLOP budget (--budget plain trainings of the proxy).
 Methods share finished proxies where they can; the cost counts for each."""
 
-COMPARED = (*METHODS, LINEAR, MATCH)
+FASTMIX = "fastmix"
+COMPARED = (*METHODS, FASTMIX, LINEAR, MATCH)
 # One that its own domain answers and one that none does: about 90 minutes of one core.
 DEFAULT_TARGETS = ("planted", "withheld:docstrings")
 
@@ -180,7 +182,10 @@ def one_fit(
         options = dataclasses.replace(options, run=run, search=search)
         place += label.removeprefix(method).replace("_", "-")
     problem = problem_on(options, corpus, folder)
-    found = fit(method, problem, options, folder.path / place)
+    if method == FASTMIX:
+        found = fit_fastmix(problem, FastMixConfig())
+    else:
+        found = fit(method, problem, options, folder.path / place)
     path = found.trajectory
     return {
         "weights": found.mixture.as_dict(),

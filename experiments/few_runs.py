@@ -17,16 +17,21 @@ import numpy as np
 import torch
 from common import fresh_models, leave, markdown, run_main, with_error
 from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
+from regressions import Kind, fit_regression
 from torch import Tensor
 
 from bydore_pyro.ask import ask
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.law import Goal, best_mixture, fit_law
-from bydore_pyro.methods import d_optimal_design, elastic_proposal, sample_mixtures
+from bydore_pyro.methods import (
+    d_optimal_design,
+    elastic_proposal,
+    sample_mixtures,
+    simulated_optimum,
+)
 from bydore_pyro.proxy import Cost
 from bydore_pyro.search import plain_problem
 from bydore_pyro.setup import Options, QuestionConfig, begin_run
-from bydore_pyro.tables import Kind, TrustRegion, fit_regression, proposed
 from bydore_pyro.trials import Problem, train_mixtures
 
 ABOUT = """Fit every regression to 4, 8, 16 and 32 finished proxies, and train fresh models on what
@@ -99,12 +104,10 @@ def by_regression(
 ) -> np.ndarray:
     """Returns what a regression proposes, by RegMix's simulation."""
     some = target > 0
-    shares = tuple(target[some].tolist()) if each else (1.0,)
-    losses = runs.losses[:, some] if each else runs.losses @ target
-    region = TrustRegion(runs.weights, [str(n) for n in range(len(runs.weights))], capped=False)
-    model = fit_regression(kind, runs.weights, losses, shares)
-    found = proposed(model, problem.mixture(problem.token_shares), region)[0]
-    return np.array(found.weights)
+    shares = target[some] if each else np.ones(1)
+    losses = runs.losses[:, some] if each else (runs.losses @ target)[:, None]
+    model = fit_regression(kind, runs.weights, losses)
+    return simulated_optimum(lambda w: model.predict(w) @ shares, problem.token_shares)
 
 
 def proposals(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from common import leave, markdown, rank_of, run_main, table_run
+from regressions import fit_regression, intervals_of
 from tqdm import tqdm
 
 from bydore_pyro.answer import RunLosses, forecast_of
@@ -17,7 +18,6 @@ from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.law import fit_law
 from bydore_pyro.proxy import Cost
-from bydore_pyro.tables import fit_regression, interval_of_run
 
 ABOUT = """Fit the law of losses to few of the finished runs in a folder, the first run among them,
 which is also read on its way, and predict the losses of all others. Reported are ranks, errors and
@@ -122,12 +122,9 @@ def by_law(
 
 def by_process(runs: FinishedRuns, used: Sequence[int], new: np.ndarray) -> Predicted:
     """Fits a Gaussian process to each target; runs on their way are none of its runs."""
-    columns = []
-    for losses in runs.losses[used].T:
-        model = fit_regression("gaussian_process", runs.tokens[used], losses)
-        columns.append(np.stack([model.predict(new), *interval_of_run(model, new).T]))
-    mean, low, high = np.stack(columns, -1)
-    return mean, low, high
+    model = fit_regression("gaussian_process", runs.tokens[used], runs.losses[used])
+    low, high = np.moveaxis(intervals_of(model, new), -1, 0)
+    return model.predict(new), low, high
 
 
 def scores_of(predicted: Predicted, measured: np.ndarray, sparse: np.ndarray) -> dict[str, float]:

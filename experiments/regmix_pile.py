@@ -5,30 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import leave, markdown, run_main
+from regressions import Rival, fit_regression, intervals_of
 from tqdm import tqdm
 
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError, require
 from bydore_pyro.files import RunFolder
+from bydore_pyro.methods import LIGHTGBM, TREES, simulated_optimum
 from bydore_pyro.mixture import by_name
 from bydore_pyro.proxy import Cost
-from bydore_pyro.tables import (
-    LIGHTGBM,
-    TREES,
-    PointRegression,
-    Regression,
-    RunsTable,
-    fit_regression,
-    interval_of_run,
-    prior_of,
-    read_runs,
-    simulated_optimum,
-    spearman_x100,
-)
+from bydore_pyro.tables import RunsTable, prior_of, read_runs, spearman_x100
 
 ABOUT = """Regress the loss of measured runs on their mixture by linear regression, LightGBM and a
 Gaussian process, and report for every target the rank correlation with runs that were not fitted.
@@ -55,7 +47,7 @@ class RegMixPileConfig(Checked):
         "Fit only this target and simulate its optimum. Default: fit all targets and simulate "
         "the optimum of pile_cc.",
     )
-    draws: int = option(100_000, "Number of simulated mixtures.", least=1, most=1_000_000)
+    draws: int = option(100_000, "Number of simulated mixtures.", least=128, most=1_000_000)
     out: str | None = option(None, "Folder of the run. Default: runs/regmix_pile-<time>.")
     smoke: bool = option(
         False,
@@ -88,7 +80,7 @@ def read_tables(folder: Path) -> tuple[RunsTable, dict[str, RunsTable]]:
 
 def stopped_trees(
     runs: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
-) -> Regression:
+) -> Rival:
     """Fits LightGBM to weights ``(N, K)`` and losses ``(N,)`` until it predicts others no better.
 
     It stops where the mean absolute or squared error on the others has not fallen for 3 trees.
@@ -100,7 +92,7 @@ def stopped_trees(
     stopping = lightgbm.Dataset(*others, reference=training)
     stop = lightgbm.early_stopping(PATIENCE_ROUNDS, verbose=False)
     trees = lightgbm.train(LIGHTGBM, training, TREES, valid_sets=[stopping], callbacks=[stop])
-    return Regression(models=(PointRegression(estimator=trees),))
+    return Rival(models=(trees,), units=np.ones(1))
 
 
 def mixtures_of(test: RunsTable, train: RunsTable) -> np.ndarray:
@@ -112,7 +104,7 @@ def mixtures_of(test: RunsTable, train: RunsTable) -> np.ndarray:
 
 def fit_all(
     train: RunsTable, target: str, test: np.ndarray, measured: np.ndarray
-) -> dict[str, Regression]:
+) -> dict[str, Any]:
     """Fits every regression of a target; the test's weights and losses may stop the trees."""
     weights, losses = train.weights, train.losses_of(target)
     models = (
@@ -124,14 +116,20 @@ def fit_all(
     return dict(zip(REGRESSIONS, models, strict=True))
 
 
+def losses_of(model: Any, weights: np.ndarray) -> np.ndarray:
+    """Returns what a regression of one target predicts of mixtures ``(S, K)``, ``(S,)``."""
+    predicted: np.ndarray = model.predict(weights)[:, 0]
+    return predicted
+
+
 def scores_of(
-    models: Mapping[str, Regression], test: np.ndarray, measured: np.ndarray, own: bool
+    models: Mapping[str, Any], test: np.ndarray, measured: np.ndarray, own: bool
 ) -> dict[str, float | None]:
     """Returns every regression's rank correlation, and of runs of its own scale the share inside
     of the process's intervals in per cent."""
-    row = {kind: spearman_x100(model.predict(test), measured) for kind, model in models.items()}
+    row = {kind: spearman_x100(losses_of(model, test), measured) for kind, model in models.items()}
     if own:
-        low, high = interval_of_run(models["Gaussian process"], test).T
+        low, high = intervals_of(models["Gaussian process"], test)[:, 0].T
         row["% in its 94 % intervals"] = 100 * float(((low < measured) & (measured < high)).mean())
     return row
 
@@ -169,7 +167,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     draws = min(run.draws, SMOKE_DRAWS) if run.smoke else run.draws
     with cost.part("optima"):
         optima = {
-            kind: simulated_optimum(model, prior, draws=draws, posterior=False).weights
+            kind: simulated_optimum(partial(losses_of, model), prior, draws)
             for kind, model in models.items()
         }
     text = "".join(
@@ -179,7 +177,9 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     )
     columns = np.stack([prior, *optima.values()], 1)  # (K, regressions and the prior)
     rows = [[n, *(f"{x:.4f}" for x in row)] for n, row in zip(train.domains, columns, strict=True)]
-    losses = {kind: float(model.predict(optima[kind][None])[0]) for kind, model in models.items()}
+    losses = {
+        kind: float(model.predict(optima[kind][None])[0, 0]) for kind, model in models.items()
+    }
     rows.append(["predicted loss", "", *(f"{loss:.3f}" for loss in losses.values())])
     text += f"Weights of least predicted loss of {simulated}; the prior is {source}:\n\n"
     text += markdown(["domain", "prior", *optima], rows)

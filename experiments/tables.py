@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -13,23 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import leave, markdown, rank_of, run_main, table_run
+from regressions import KINDS, Kind, Rival, fit_regression, intervals_of
 from tqdm import tqdm
 
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.proxy import Cost
-from bydore_pyro.tables import (
-    Either,
-    Kind,
-    Regression,
-    RunsTable,
-    fit_regression,
-    interval_of_run,
-    read_runs,
-    worth_of,
-)
+from bydore_pyro.tables import REACH, Either, RunsRegression, RunsTable, read_runs, worth_of
 
-ABOUT = """Fit every regression of bydore fit to few of the runs of published tables, and predict
+ABOUT = """Fit our regression and its rivals to few of the runs of published tables, and predict
 the others. Reported are rank correlations a target and of the targets' mean, errors, the regret of
 the first choice, and how many losses lie in their 94 % intervals. Each folder of --runs holds one
 table; RegMix's test runs, where a folder has them, are predicted instead of the rest. Where it has
@@ -39,7 +30,6 @@ all runs are fitted once; nine tenths, where none are apart."""
 LAW: Kind = "law"
 SCALED_UP = "law, from a smaller model's runs"  # `--scale_up`
 SMALLER, MOST_SCALED_UP = 32, 16  # runs of the smaller model; of the larger, at most
-KINDS: tuple[Kind, ...] = ("law", "gaussian_process", "log_linear", "linear", "lightgbm")
 COUNTS = (6, 10, 16, 32, 64)
 FEWEST_TREES = 40
 MOST_TESTED = 256
@@ -121,10 +111,12 @@ def chosen(runs: Runs, count: int, draw: int, seed: int) -> tuple[np.ndarray, np
     return order[:count], order[count:][:MOST_TESTED]
 
 
-def scores_of(model: Regression, weights: np.ndarray, measured: np.ndarray) -> dict[str, float]:
+def scores_of(
+    model: RunsRegression | Rival, weights: np.ndarray, measured: np.ndarray
+) -> dict[str, float]:
     """Returns how well a regression predicts losses ``(S, T)``; errors in units of a target's
     standard deviation."""
-    predicted = np.stack([one.predict(weights) for one in model.models], 1)
+    predicted = model.predict(weights)
     of_mean, true = predicted.mean(1), measured.mean(1)
     columns = zip(predicted.T, measured.T, strict=True)
     errors = np.sqrt(np.square(predicted - measured).mean(0)) / measured.std(0)
@@ -134,14 +126,11 @@ def scores_of(model: Regression, weights: np.ndarray, measured: np.ndarray) -> d
         "rmse": errors.mean(),
         "regret": (true[of_mean.argmin()] - true.min()) / true.std(),
     }
-    if model.tells_doubt:
-        held = []
-        for place in range(measured.shape[1]):
-            low, high = interval_of_run(model.of_target(place), weights).T
-            held.append(np.mean((low < measured[:, place]) & (measured[:, place] < high)))
-        low, high = interval_of_run(model, weights).T
-        found["held"] = 100 * np.mean(held)
-        found["held_of_the_mean"] = 100 * np.mean((low < true) & (true < high))
+    if isinstance(model, RunsRegression) or model.knows_deviation:
+        low, high = np.moveaxis(intervals_of(model, weights), -1, 0)
+        found["held"] = 100 * np.mean((low < measured) & (measured < high))
+        half = REACH * model.deviation(weights).mean(1)
+        found["held_of_the_mean"] = 100 * np.mean(np.abs(of_mean - true) < half)
     return {name: float(value) for name, value in found.items()}
 
 
@@ -150,21 +139,23 @@ def all_scores(runs: Runs, count: int, draw: int, seed: int) -> dict[str, dict[s
     fitted, rest = chosen(runs, count, draw, seed)
     tested = runs.test or (runs.weights[rest], runs.losses[rest])
     targets, found = runs.losses.shape[1], dict[str, dict[str, float]]()
-    law = Regression(models=())
+    processes, units = list[Any](), np.ones(targets)
     given: dict[str, Any] = {"weights": runs.weights[fitted], "losses": runs.losses[fitted]}
-    given |= {"shares": [1 / targets] * targets, "own": runs.own}
+    given |= {"own": runs.own}
     for kind in KINDS:
         start = time.perf_counter()
         if kind == "lightgbm" and count < FEWEST_TREES:
             continue
-        processes = tuple(one.process for one in law.models if isinstance(one, Either))
+        seconds = {}
         if kind == "gaussian_process" and len(processes) == targets:
             # The same processes: they are not fitted twice.
-            model = dataclasses.replace(law, models=processes)
+            model: RunsRegression | Rival = Rival(models=processes, units=units)
         else:
             model = fit_regression(kind, **given)
-        law = model if kind == LAW else law
-        seconds = {} if model.models == processes else {"seconds": time.perf_counter() - start}
+            seconds = {"seconds": time.perf_counter() - start}
+        if isinstance(model, RunsRegression):
+            processes = [one.process for one in model.models if isinstance(one, Either)]
+            units = model.units
         found[kind] = scores_of(model, *tested) | seconds
     if runs.smaller is not None and count <= MOST_SCALED_UP:
         small = np.random.default_rng([seed, draw]).permutation(len(runs.smaller[0]))[:SMALLER]

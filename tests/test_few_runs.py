@@ -13,8 +13,6 @@ from planted_laws import planted_losses
 from processes import Run
 from torch import as_tensor, full
 
-from bydore_pyro.mixture import Mixture
-
 CROSS = full((4, 4), 0.3).double()
 
 
@@ -30,11 +28,7 @@ def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs(few_
     """Least squares are linear in the losses; the process finds what no run was."""
     weights = np.random.default_rng(0).dirichlet(np.ones(4), 10)
     losses = planted_losses(as_tensor(weights), CROSS).numpy()
-    names = ("a", "b", "c", "d")
-    problem: Any = SimpleNamespace(
-        token_shares=np.full(4, 0.25),
-        mixture=lambda w: Mixture(names=names, weights=tuple(w.tolist())),
-    )
+    problem: Any = SimpleNamespace(token_shares=np.full(4, 0.25))
     runs, target = few_runs.Runs(weights=weights, losses=losses), np.array([0.5, 0.3, 0.2, 0.0])
     lines = [few_runs.by_regression("linear", each, problem, runs, target) for each in (0, 1)]
     np.testing.assert_allclose(*lines, atol=1e-9)

@@ -16,7 +16,6 @@ from tiny import Bigram, make_problem, row, write_lines
 
 from bydore_pyro.data.domains import held_out_stream
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.methods.fastmix import FastMixConfig, fit_fastmix
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
@@ -24,6 +23,7 @@ from bydore_pyro.trials.proxy_runs import train_mixtures
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from common import FRESH_SEED, JUDGED, fresh_models, judged_loss
+from fastmix import FastMixConfig, fit_fastmix
 
 ROOT = Path(__file__).parents[1]
 TARGET = {"birds": 0.7, "digits": 0.3}

@@ -14,14 +14,14 @@ from processes import Run
 
 pytest.importorskip("botorch")
 
+from bydore_pyro.methods.regmix import simulated_optimum
 from bydore_pyro.mixture.published import pile_weights
-from bydore_pyro.tables import fit_regression, interval_of_run, simulated_optimum
 from bydore_pyro.tables.left_out import spearman_x100
-from bydore_pyro.tables.regression import PointRegression
 from bydore_pyro.tables.tables import read_runs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import regmix_pile
+from regressions import Rival, fit_regression, intervals_of
 
 SHARED = Path(__file__).parents[2] / "shared" / "regmix"
 DOMAINS = ("arxiv", "github", "pile_cc")
@@ -78,18 +78,18 @@ def test_early_stopping_ends_at_the_least_error() -> None:
     """Its trees are a beginning of the 1000: one more raises an error on what it stops on."""
     weights, losses = planted(200, noise=0.3)
     test, expected = planted(100, noise=0.3, seed=1)
-    (whole,) = fit_regression("lightgbm", weights, losses).models
+    rival = fit_regression("lightgbm", weights, losses)
+    assert isinstance(rival, Rival)
+    (whole,) = rival.models
     (stopped,) = regmix_pile.stopped_trees((weights, losses), (test, expected)).models
-    assert isinstance(whole, PointRegression)
-    assert isinstance(stopped, PointRegression)
-    trees = stopped.estimator.best_iteration
+    trees = stopped.best_iteration
     assert 1 < trees < 1000
 
     def errors(trees: int) -> tuple[float, float]:
-        off = whole.estimator.predict(test, num_iteration=trees) - expected
+        off = whole.predict(test, num_iteration=trees) - expected
         return float(np.abs(off).mean()), float((off**2).mean())
 
-    part = whole.estimator.predict(test, num_iteration=trees)
+    part = whole.predict(test, num_iteration=trees)
     np.testing.assert_allclose(stopped.predict(test), part, rtol=1e-12)
     ahead = np.array([errors(trees + more) for more in range(1, 4)])
     assert (ahead >= np.array(errors(trees))).all(0).any()
@@ -104,7 +104,7 @@ def test_the_figures_of_the_authors() -> None:
     losses, measured = train.losses_of("pile_cc"), test.losses_of("pile_cc")
 
     def score(model: Any, measured: np.ndarray = measured) -> float:
-        return round(spearman_x100(model.predict(test.weights), measured) or 0.0, 2)
+        return round(spearman_x100(model.predict(test.weights)[:, 0], measured) or 0.0, 2)
 
     assert score(fit_regression("linear", train.weights, losses)) == 90.21
     assert score(fit_regression("lightgbm", train.weights, losses)) == 99.04
@@ -115,14 +115,13 @@ def test_the_figures_of_the_authors() -> None:
         stopped[target] = regmix_pile.stopped_trees(runs, (test.weights, expected))
         assert score(stopped[target], expected) == figure
     prior = np.array([pile_weights()["token_share"][name] for name in train.domains])
-    weights = dict(
-        zip(train.domains, simulated_optimum(stopped["pile_cc"], prior).weights, strict=True)
-    )
+    optimum = simulated_optimum(lambda w: stopped["pile_cc"].predict(w)[:, 0], prior)
+    weights = dict(zip(train.domains, optimum, strict=True))
     assert round(weights["pile_cc"], 4) == 0.8909
     assert round(weights["ubuntu_irc"], 4) == 0.0614
     process = fit_regression("gaussian_process", train.weights, losses)
     assert score(process) > 99.3, "its kernel is found from half of the runs"
-    low, high = interval_of_run(process, test.weights).T
+    low, high = intervals_of(process, test.weights)[:, 0].T
     assert ((low < measured) & (measured < high)).mean() > 0.94
     assert score(fit_regression("gaussian_process", train.weights[:24], losses[:24])) > 90
 

@@ -13,12 +13,13 @@ from bydore_pyro.command_line import Checked, one_line_errors, option, resume_co
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import RunFolder, plain, provenance
 from bydore_pyro.fit import METHODS, REPEATING, MethodOptions, fit, problem_of
-from bydore_pyro.methods import Fit
+from bydore_pyro.methods import Fit, fit_regmix_to_table
 from bydore_pyro.mixture import jitter, numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.setup import (
     SMOKE,
+    MethodDetails,
     Metrics,
     begin_run,
     load_domains,
@@ -28,13 +29,13 @@ from bydore_pyro.setup import (
     write_text_index,
 )
 from bydore_pyro.tables import (
-    ALL,
-    WHOSE,
     RunsTable,
+    TableFit,
     directed,
-    fit_table_of_runs,
+    fit_table,
     metric_shares,
     prior_of,
+    read_mixtures,
     read_runs,
 )
 from bydore_pyro.terminal import tell, told_if_stopped
@@ -45,6 +46,7 @@ COMMON = (
     "smoke",
 )
 
+OF_TABLES = ("bydore", "regmix")  # methods that take finished runs
 IDLE = ("data", "domains", "proxy")  # beside --runs
 SMALL = {
     "regmix_proxies": 4,
@@ -67,19 +69,18 @@ class FitConfig(Checked):
 
     method: str | None = option(
         None,
-        f"One of {', '.join(METHODS)}. With --runs one of {', '.join(WHOSE)}, whose regression is "
-        "fitted: ours (default), RegMix's or olmix's.",
+        f"One of {', '.join(METHODS)}. With --runs one of {', '.join(OF_TABLES)}: our law of "
+        "losses (default), or RegMix's trees and simulated optimum.",
     )
     runs: str | None = option(
         None,
         "Folder of tables with the weights and losses of finished runs, in RegMix's or olmix's "
-        "format, or one CSV file of both. A regression is fitted to them, and nothing is trained.",
+        "format, or one CSV file of both. Their losses are fitted, and nothing is trained.",
     )
     target: list[str] | None = option(
         None,
         "With --runs: what to optimise. Either the mean of metrics, given by name (* matches "
-        "anything) and weighted by NAME=WEIGHT; or 'all': every metric of the table, each with a "
-        "row of its own.",
+        "anything) and weighted by NAME=WEIGHT; or 'all': every metric of the table.",
     )
     maximize: list[str] | None = option(
         None,
@@ -92,8 +93,8 @@ class FitConfig(Checked):
     )
     prior: str | None = option(
         None,
-        "With --runs: file of the weights around which mixtures are simulated and with which "
-        "the intervals are compared. Default: the shares of --domain_tokens; otherwise the Pile's "
+        "With --runs: file of the weights with which the answer is compared, and around which "
+        "RegMix simulates mixtures. Default: the shares of --domain_tokens; otherwise the Pile's "
         "token shares, or for other domains the mean of the runs.",
     )
     scale_up: str | None = option(
@@ -115,12 +116,15 @@ class FitConfig(Checked):
         if self.runs is None and self.method not in METHODS:
             found = "none" if self.method is None else f"'{self.method}'"
             raise ValueError(f"Expected a method ({', '.join(METHODS)}), found {found}")
-        if self.runs is not None and self.method not in (None, *WHOSE):
+        if self.runs is not None and self.method not in (None, *OF_TABLES):
             raise ValueError(
-                f"Expected --method {', '.join(WHOSE)} or none with --runs, found '{self.method}'"
+                f"Expected --method {', '.join(OF_TABLES)} or none with --runs, found "
+                f"'{self.method}'"
             )
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
+        if self.scale_up and self.method == "regmix":
+            raise ValueError("Expected --method bydore with --scale_up, found regmix")
         for name in ("maximize", "minimize", "prior", "predict", "domain_tokens", "scale_up"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it without")
@@ -153,9 +157,9 @@ class FitOptions(MethodOptions):
 
 @one_line_errors("bydore fit")
 def fit_command(arguments: Sequence[str]) -> None:
-    """Finds a mixture by any method, within a budget of FLOPs. With --runs, a regression (ours,
-    RegMix's or olmix's) is fitted to a table of finished runs, and nothing is trained. --resume RUN
-    continues a run that was stopped; finished proxies are not trained again."""
+    """Finds a mixture by any method, within a budget of FLOPs. With --runs, the losses of a table
+    of finished runs are fitted (by our law, or RegMix's trees), and nothing is trained. --resume
+    RUN continues a run that was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
     options, resume = options_or_resumed(
         arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON
@@ -181,9 +185,9 @@ def fit_command(arguments: Sequence[str]) -> None:
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
-    """Fits a regression to tables of finished runs; trains nothing."""
+    """Fits the losses of finished runs; trains nothing."""
     folder, run = begin_run(options, "fit", None), options.run
-    asked = replace(options.fit, method=options.fit.method or next(iter(WHOSE)))
+    asked = replace(options.fit, method=options.fit.method or OF_TABLES[0])
     options = replace(options, fit=asked)
     for field in fields(run):
         if field.name in IDLE and getattr(run, field.name) != field.default:
@@ -192,12 +196,12 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     for line in (*table.columns.lines(), *table.notes):
         tell(line)
     metrics = metric_shares(table, asked.target or [])
-    table, remarks = directed(table, metrics, asked.maximize or [], asked.minimize or [])
+    given = (asked.maximize or [], asked.minimize or [])
+    table, remarks = directed(table, metrics, *given)
     for line in remarks:
         tell(line)
     smaller = None
     if asked.scale_up is not None:
-        given = (asked.maximize or [], asked.minimize or [])
         smaller, lines = directed(read_runs(Path(asked.scale_up)), metrics, *given)
         for line in (*smaller.columns.lines(), *smaller.notes, *lines):
             tell(f"--scale_up: {line}")
@@ -207,36 +211,22 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     else:
         prior, source = prior_of(table, asked.prior)
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
-    mixture, details = fit_table_of_runs(
-        *(table, metrics, prior, options.regmix),
-        method=str(asked.method),
-        caps=None if tokens is None else _caps_of(options, tokens),
-        predict=None if asked.predict is None else Path(asked.predict),
-        each=asked.target == [ALL],
-        smaller=smaller,
-    )
+    caps = None if tokens is None else _caps_of(options, tokens)
+    mixtures = None if asked.predict is None else read_mixtures(Path(asked.predict), table.domains)
+    compared = {"prior": prior, "caps": caps, "mixtures": mixtures}
+    if asked.method == "regmix":
+        found = fit_regmix_to_table(table, metrics, options.regmix, **compared)
+    else:
+        found = fit_table(table, metrics, smaller=smaller, **compared)
+    notes = list(found.mixture.notes)
     if smaller is not None:
-        note = f"What a domain is worth: from {len(smaller.runs)} runs of a smaller model too."
-        mixture = replace(mixture, notes=(*mixture.notes, note))
-    tell(f"regression: {details.regression} (--method {asked.method})")
-    found = Fit(mixture=mixture, details=details)
-    for note in mixture.notes:
+        notes.append(f"What a domain is worth: from {len(smaller.runs)} runs of a smaller model.")
+    for note in notes:
         tell(f"bydore fit: warning: {note}")
-    told = (*remarks, *table.notes)  # of what the losses and the runs are
-    notes = (*mixture.notes, *(f"{line[0].upper()}{line[1:]}." for line in told))
-    found = replace(found, mixture=replace(mixture, notes=notes))
-    epochs = {}
-    if tokens is not None and options.question.target_tokens is not None:
-        read = np.array(mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
-        epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
-    _write_fit(folder, options, found, table.domains, Cost(), epochs)
-    # From now on the folder counts as a run; only what mattered is kept.
-    regmix = {name: value for name, value in vars(options.regmix).items() if "proxies" not in name}
-    folder.write_config("fit", {
-        "fit": vars(asked),
-        "question": {n: getattr(options.question, n) for n in ("max_epochs", "target_tokens")},
-        "regmix": regmix,
-    })  # fmt: skip
+    read = (*remarks, *table.notes)  # what the losses and the runs are
+    notes += [f"{line[0].upper()}{line[1:]}." for line in read]
+    found = replace(found, mixture=replace(found.mixture, notes=tuple(notes)))
+    _write_table_fit(folder, options, found, tokens)
     tell(add_html_report(folder))
     print(report_text(folder.path))
 
@@ -273,6 +263,30 @@ def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
             f"{caps.sum():.3f} of it"
         )
     return caps
+
+
+def _write_table_fit(
+    folder: RunFolder, options: FitOptions, found: TableFit, tokens: np.ndarray | None
+) -> None:
+    """Writes what was found of a table's runs."""
+    asked, names, epochs = options.question, found.mixture.names, {}
+    if tokens is not None and asked.target_tokens is not None:
+        read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
+        epochs = {n: float(e) for n, e, t in zip(names, read, tokens, strict=True) if t}
+    fit = Fit(mixture=found.mixture, details=MethodDetails(table=found.record))
+    _write_fit(folder, options, fit, names, Cost(), epochs)
+    if rows := found.record.predictions:
+        import pandas
+
+        table = pandas.DataFrame(map(vars, rows)).to_csv(index=False, lineterminator="\n")
+        folder.write_text("predictions.csv", table)
+    # From now on the folder counts as a run; only what mattered is kept.
+    own = {"regmix_draws": options.regmix.regmix_draws} if options.fit.method == "regmix" else {}
+    folder.write_config("fit", {
+        "fit": vars(options.fit),
+        "question": {"max_epochs": asked.max_epochs, "target_tokens": asked.target_tokens},
+        "regmix": own,
+    })  # fmt: skip
 
 
 def _write_fit(
@@ -312,8 +326,3 @@ def _write_fit(
         **provenance(() if on_text else ("scikit-learn", "lightgbm", "botorch")),
     )
     folder.write_json("metrics.json", plain(metrics))
-    if rows := found.details.predictions:
-        import pandas
-
-        table = pandas.DataFrame(map(vars, rows)).to_csv(index=False, lineterminator="\n")
-        folder.write_text("predictions.csv", table)

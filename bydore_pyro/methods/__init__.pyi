@@ -5,8 +5,7 @@ from .d_optimal import elastic_proposal as elastic_proposal
 from .d_optimal import fit_d_optimal as fit_d_optimal
 from .doremi import fit_doremi as fit_doremi
 from .doremi import raised_weights as raised_weights
-from .fastmix import FastMixConfig as FastMixConfig
-from .fastmix import fit_fastmix as fit_fastmix
+from .fit import Details as Details
 from .fit import Fit as Fit
 from .fixed import FixedConfig as FixedConfig
 from .fixed import fit_human as fit_human
@@ -17,6 +16,15 @@ from .fixed import fit_unimax as fit_unimax
 from .mde import MDEConfig as MDEConfig
 from .mde import fit_mde as fit_mde
 from .mixmin import fit_mixmin as fit_mixmin
+from .online import Factors as Factors
+from .online import proxy_of as proxy_of
+from .online import train_on_even as train_on_even
+from .regmix import LIGHTGBM as LIGHTGBM
+from .regmix import TREES as TREES
 from .regmix import RegMixConfig as RegMixConfig
+from .regmix import Trees as Trees
 from .regmix import fit_regmix as fit_regmix
+from .regmix import fit_regmix_to_table as fit_regmix_to_table
+from .regmix import fit_trees as fit_trees
 from .regmix import sample_mixtures as sample_mixtures
+from .regmix import simulated_optimum as simulated_optimum

@@ -20,9 +20,8 @@ import numpy as np
 from scipy import optimize
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.methods.fit import Fit
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.mixture import by_name
-from bydore_pyro.tables import Details
 from bydore_pyro.trials import PlannedRun, Problem, train_runs
 
 __all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optimal_counts",

@@ -17,8 +17,7 @@ import numpy as np
 from scipy import optimize, special
 
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.methods.fit import Fit
-from bydore_pyro.tables import Details
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["DOptimalConfig", "d_optimal_design", "design_features", "elastic_losses",

@@ -12,10 +12,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from bydore_pyro.methods.fit import Fit
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
 from bydore_pyro.mixture import by_name
-from bydore_pyro.tables import Details
 from bydore_pyro.trials import PlannedRun, Problem, load_model, train_runs
 
 __all__ = ["GroupWeights", "domain_scores", "fit_doremi", "raised_weights"]

@@ -6,10 +6,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bydore_pyro.files import Number
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.tables import Details
 
-__all__ = ["Fit"]
+__all__ = ["Details", "Fit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """What is worth knowing of how a method found a mixture.
+
+    Args:
+        steps: Training steps of its proxies; of different lengths, of the shortest.
+        runs: How many proxies it trained on mixtures.
+    """
+
+    steps: Number | None = None
+    runs: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

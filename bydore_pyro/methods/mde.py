@@ -14,8 +14,7 @@ import numpy as np
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import require
 from bydore_pyro.methods.experts import expert_losses
-from bydore_pyro.methods.fit import Fit
-from bydore_pyro.tables import Details
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]

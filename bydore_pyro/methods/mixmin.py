@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bydore_pyro.methods.experts import expert_losses
-from bydore_pyro.methods.fit import Fit
-from bydore_pyro.tables import Details
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.trials import Problem
 
 __all__ = ["fit_mixmin", "mixmin_weights"]

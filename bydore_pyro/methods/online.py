@@ -1,4 +1,4 @@
-"""A proxy that trains on even batches while a method moves its weights: for DoReMi and FastMix."""
+"""A proxy that trains on even batches while a method such as DoReMi moves its weights."""
 
 from __future__ import annotations
 

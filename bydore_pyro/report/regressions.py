@@ -1,14 +1,16 @@
-"""Verdicts and tables on a fit to tables of finished runs."""
+"""Verdicts and tables on a fit to a table of finished runs."""
 
 from __future__ import annotations
 
+from bydore_pyro.answer import ANSWER, Difference, Expected
+from bydore_pyro.errors import listed
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import Level, Verdict, number, percent
-from bydore_pyro.tables import SURE, Regressed
+from bydore_pyro.report.words import AGAINST, LEVELS, SURE, Level, Verdict, number, percent
+from bydore_pyro.tables import LeftOut
 from bydore_pyro.terminal import Table
 
-# Rank correlation of left-out runs, x 100, from which a regression is believed; below, roughly.
+# Rank correlation of left-out runs, x 100, from which predictions are believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0
 HELD = percent(HDI_PROBABILITY)  # by an interval
 EQUAL = 1e-5  # differences of predictions, as a share of them, that are none
@@ -17,13 +19,15 @@ MOST_GIVEN = 20  # given mixtures in a table; the file holds all
 
 
 def regression_verdicts(record: RunRecord) -> list[Verdict]:
-    """Returns the verdicts on a regression and on what it proposes."""
-    found = (judge(record) for judge in (_read, _runs, _regression, _gain, _distance))
+    """Returns the verdicts on a table of runs and on what it leads to."""
+    if record.metrics.table.runs is None:
+        return []
+    found = (_read(record), _runs(record), _left_out(record), *_better(record), _nearness(record))
     return [verdict for verdict in found if verdict is not None]
 
 
 def _read(record: RunRecord) -> Verdict | None:
-    columns, notes = record.metrics.columns, record.metrics.reading
+    columns, notes = record.metrics.table.columns, record.metrics.table.reading
     if not columns.weights:
         return None
     answer = f"{len(columns.weights)} columns as weights, {len(columns.metrics)} as metrics"
@@ -32,80 +36,89 @@ def _read(record: RunRecord) -> Verdict | None:
     return Verdict(level, "How was the table read?", answer, " ".join(lines))
 
 
-def _runs(record: RunRecord) -> Verdict | None:
-    runs, mixture = record.metrics.runs, record.mixture
-    if runs is None or mixture is None:
-        return None
-    figures = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
-    if runs < len(mixture.names):
-        figures += " From so few it mostly assumes what a domain is worth."
+def _runs(record: RunRecord) -> Verdict:
+    runs, domains = record.metrics.table.runs or 0, len(record.metrics.table.prior)
+    figures = f"{runs:.0f} runs of {domains} domains."
+    if runs < domains:
+        figures += " With so few, what a domain is worth is mostly assumed."
         return Verdict("bad", "Are there enough runs?", "No", figures)
     return Verdict("good", "Are there enough runs?", "Yes", figures)
 
 
-def _regression(record: RunRecord) -> Verdict | None:
-    details = record.metrics
-    one = details.regressions.get(details.regression)
-    if one is None or one.spearman_x100 is None:
-        return None
-    figures = (
-        f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
-        f"{number(one.spearman_x100, '.1f')}, error {_loss(one.rmse)}"
+def _left_out(record: RunRecord) -> Verdict:
+    question, found = (
+        "Does it predict runs that it has not seen?",
+        record.metrics.table.mean.left_out,
     )
-    held = f"{percent(one.coverage)} in their {HELD} intervals"
-    figures += "." if one.coverage is None else f", {held}."
-    verdict: tuple[Level, str] = ("good", "It ranks them")
-    if one.spearman_x100 < RANKS:
-        verdict = ("careful", "Roughly") if one.spearman_x100 >= ROUGHLY else ("bad", "No")
-    return Verdict(verdict[0], "Does it predict runs that it has not seen?", verdict[1], figures)
+    if found.spearman_x100 is None:
+        words = "There are too few runs to leave some out."
+        return Verdict("unknown", question, "Not known", words)
+    figures = (
+        f"Of runs that were left out: rank correlation x 100 {number(found.spearman_x100, '.1f')}, "
+        f"error {_loss(found.rmse)}, {percent(found.coverage)} in their {HELD} intervals."
+    )
+    if found.spearman_x100 >= RANKS:
+        return Verdict("good", question, "It ranks them", figures)
+    if found.spearman_x100 >= ROUGHLY:
+        return Verdict("careful", question, "Roughly", figures)
+    return Verdict("bad", question, "No", figures)
 
 
-def _distance(record: RunRecord) -> Verdict | None:
-    found = record.metrics.distance
-    near = None if found.far is None else not found.far
-    level, answer = _word(near, "Yes", "No", "Not judged")
-    return Verdict(level, "Was anything like it run?", answer, found.words) if found.words else None
+def _better(record: RunRecord) -> list[Verdict]:
+    """Judges the answer beside each reference, as a search does; it is no clear "Yes" where no run
+    is like it, or left-out runs are not ranked."""
+    table = record.metrics.table
+    rank = table.mean.left_out.spearman_x100
+    doubts = []
+    if table.nearness.far:
+        doubts.append("no run is like this mixture")
+    if rank is None or rank < ROUGHLY:
+        doubts.append("runs that were left out are not ranked")
+    found = []
+    for other, apart in table.mean.differences.items():
+        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= AGAINST else "Open"
+        level = LEVELS[answer]
+        figures = (
+            f"{_subject(record)} of a run: {_interval(table.mean.expected[ANSWER])}; {other} "
+            f"{_interval(table.mean.expected[other])}. Two single runs may differ by "
+            f"{_signed(apart.low)} to {_signed(apart.high)}. It is better with probability "
+            f"{percent(apart.better, SURE, AGAINST)} (decided from {percent(SURE)} or up to "
+            f"{percent(AGAINST)})."
+        )
+        size = max(abs(one.loss) for one in table.mean.expected.values())
+        if abs(apart.loss) < EQUAL * size:
+            level, answer = "careful", f"No, it is as {other}"
+        elif doubts and answer == "Yes":
+            level, figures = "careful", f"{figures} But {' and '.join(doubts)}."
+        found.append(Verdict(level, f"Is it better than {other}?", answer, figures))
+    return found
 
 
-def _gain(record: RunRecord) -> Verdict | None:
-    mixture, gain = record.mixture, record.metrics.gain_over_prior
-    if mixture is None or gain.mean is None or not gain.predicted_loss:
-        return None
-    question, means = "Is it better than the prior?", []
-    predictions = []
-    for name, one in gain.predicted_loss.items():
-        means.append(one.mean)
-        sd = one.standard_deviation
-        predictions.append(f"{name} {_loss(one.mean)}{'' if sd is None else f' ± {_loss(sd)}'}")
-    figures = f"{_subject(record)} of a run on each: {'; '.join(predictions)}."
-    if mixture.as_dict() == gain.prior:
-        return Verdict("bad", question, "No, it is the prior", figures)
-    if max(means) - min(means) < EQUAL * max(map(abs, means)):
-        figures += " All predictions are equal: the runs show no difference."
-        return Verdict("unknown", question, "No difference was found", figures)
-    if gain.probability is None:
-        figures += " This regression cannot say how certain that is."
-    else:
-        alone = " These weights" if gain.sure else " By the regression alone, these weights"
-        figures += f"{alone} are better than the prior with probability "
-        figures += f"{percent(gain.probability)}."
-        if gain.sure is False and gain.probability >= SURE:
-            figures += " But the regression's predictions are not sure, and so this is not."
-    if gain.mean <= 0:
-        return Verdict("bad", question, "No", figures)
-    level, answer = _word(gain.sure, "Yes, as predicted", "Perhaps", "Predicted so")
-    return Verdict(level, question, answer, figures)
+def _nearness(record: RunRecord) -> Verdict:
+    near = record.metrics.table.nearness
+    words = (
+        f"The nearest run ({near.run}) has {percent(near.distance)} of its tokens in other "
+        f"domains; the runs among themselves have {percent(near.usual)} (median), and {HELD} of "
+        f"them at most {percent(near.reach)}."
+    )
+    if near.held:
+        words += (
+            " No weight is more than 1.25 times the largest of a run, or below the smallest "
+            f"divided by 1.25; this holds {listed(near.held, 5)}."
+        )
+    level: Level = "careful" if near.far else "good"
+    return Verdict(level, "Was anything like it run?", "No" if near.far else "Yes", words)
 
 
 def _subject(record: RunRecord) -> str:
     """Returns what the fit predicts, in words."""
-    details = record.metrics
-    what = next(iter(details.asked)) if len(details.asked) == 1 else "mean of the metrics"
-    if details.direction == "maximised":
-        return f"Predicted {what} (higher is better)"
-    if details.direction == "both":
-        return f"Predicted {what} (lower is better; those that are maximised count negatively)"
-    return "Predicted loss"
+    table = record.metrics.table
+    what = next(iter(table.asked)) if len(table.asked) == 1 else "mean of the metrics"
+    if table.direction == "maximised":
+        return f"Expected {what} (higher is better)"
+    if table.direction == "both":
+        return f"Expected {what} (lower is better; those that are maximised count negatively)"
+    return "Expected loss"
 
 
 def _loss(value: float | None) -> str:
@@ -116,55 +129,51 @@ def _loss(value: float | None) -> str:
     return number(value, ".4g")
 
 
-def _word(sure: bool | None, yes: str, no: str, unknown: str) -> tuple[Level, str]:
-    if sure is None:
-        return "unknown", unknown
-    return ("good", yes) if sure else ("careful", no)
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else ''}{_loss(value)}"
+
+
+def _interval(one: Expected) -> str:
+    return f"{_loss(one.loss)} ({_loss(one.low)} to {_loss(one.high)})"
+
+
+def _apart(one: Difference) -> str:
+    return f"{_signed(one.loss)} ({_signed(one.low)} to {_signed(one.high)})"
 
 
 def regression_tables(record: RunRecord) -> list[Table]:
-    """Returns those tables that a fit on tables of runs left."""
-    details = record.metrics
+    """Returns those tables that a fit to a table of runs left."""
+    found = record.metrics.table
     asked = Table(
         header=("metric", "is", "best", "run"),
-        rows=[
-            (name, one.direction, _loss(one.best), one.run) for name, one in details.asked.items()
-        ],
+        rows=[(name, one.direction, _loss(one.best), one.run) for name, one in found.asked.items()],
         caption="What was asked for",
     )
-    left_out = Table(
-        header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),
+    each = {**found.metrics, **({"mean": found.mean} if found.mean.expected else {})}
+    metrics = Table(
+        header=("metric", "this mixture", "than the prior", "better than the prior",
+                "Spearman x 100", "RMSE", f"in {HELD}"),
         rows=[
-            (kind, *_left_out(one), number(one.seconds, ".1f"))
-            for kind, one in details.regressions.items()
+            (name, _interval(one.expected[ANSWER]), _apart(one.differences["prior"]),
+             percent(one.differences["prior"].better), *_scores(one.left_out))
+            for name, one in each.items()
         ],
-        caption="Runs that were left out, a fifth at a time",
-    )
-    each = Table(
-        header=("metric", "is", "regression", "Spearman x 100", "RMSE", f"in {HELD}",
-                "these weights", "prior", "better than prior"),
-        rows=[
-            (name, details.asked[name].direction if name in details.asked else "",
-             one.regression, *_left_out(one), _loss(one.weights),
-             _loss(one.prior), percent(one.better_than_prior))
-            for name, one in details.each_metric.items()
-        ],
-        caption="Every metric on its own",
+        caption=f"What a run is expected to reach, with {HELD} intervals for one run, and how well "
+        "left-out runs are predicted, a fifth at a time",
     )  # fmt: skip
     given = Table(
-        header=("mixture", "rank", "predicted", f"{HELD} from", "to", "better than prior",
+        header=("mixture", "rank", "expected", f"{HELD} from", "to", "better than the prior",
                 "tokens off the nearest run"),
         rows=[
-            (one.mixture, number(one.rank, ".0f"),
-             *map(_loss, (one.predicted, one.low, one.high)),
+            (one.mixture, number(one.rank, ".0f"), *map(_loss, (one.expected, one.low, one.high)),
              percent(one.better_than_prior), percent(one.nearest_run))
-            for one in details.predictions[:MOST_GIVEN]
+            for one in found.predictions[:MOST_GIVEN]
         ],
-        caption=f"{_subject(record)} of given mixtures: {len(details.predictions)}, all in "
+        caption=f"{_subject(record)} of given mixtures: {len(found.predictions)}, all in "
         "predictions.csv",
     )  # fmt: skip
-    return [table for table in (asked, left_out, each, given) if table.rows]
+    return [table for table in (asked, metrics, given) if table.rows]
 
 
-def _left_out(one: Regressed) -> tuple[str, str, str]:
+def _scores(one: LeftOut) -> tuple[str, str, str]:
     return number(one.spearman_x100, ".1f"), _loss(one.rmse), percent(one.coverage)

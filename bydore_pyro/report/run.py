@@ -60,7 +60,7 @@ class RunRecord:
     @property
     def searched(self) -> bool:
         """Whether a search found the weights."""
-        return self.method in ("search", "bydore") and not self.metrics.regression
+        return self.method in ("search", "bydore") and self.metrics.table.runs is None
 
     @property
     def by_matching(self) -> bool:
@@ -77,7 +77,7 @@ class RunRecord:
     @property
     def prior(self) -> Mapping[str, float]:
         """The shares that intervals are held against, by domain; without any, equal ones are."""
-        return self.metrics.gain_over_prior.prior
+        return self.metrics.table.prior
 
     @property
     def average_start(self) -> int:

@@ -141,7 +141,7 @@ def _settled(record: RunRecord) -> Verdict | None:
 
 def _decided(record: RunRecord) -> Verdict | None:
     mixture, limits = record.mixture, LIMITS["decided"]
-    if record.metrics.outlook.expected:  # then verdicts are about losses
+    if record.metrics.outlook.expected or record.metrics.table.mean.expected:  # verdicts on losses
         return None
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."

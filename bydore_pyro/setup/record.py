@@ -15,9 +15,10 @@ from bydore_pyro.answer import Outlook, TriedSteps
 from bydore_pyro.core import Convergence, GuideFit
 from bydore_pyro.files import Number
 from bydore_pyro.measure import ResidualCheck
+from bydore_pyro.methods import Details
 from bydore_pyro.mixture import Sums
 from bydore_pyro.proxy import Spent
-from bydore_pyro.tables import Details
+from bydore_pyro.tables import TableRecord
 
 Shares = Mapping[str, Number]
 
@@ -88,6 +89,7 @@ class MethodDetails(Details):
         targets: What the answer is for, by name.
         outlook: The losses that the weights are expected to have, beside others'.
         sums: Intervals of sums of the weights.
+        table: Of a fit to a table of finished runs.
     """
 
     learning: Learning = Learning()
@@ -96,6 +98,7 @@ class MethodDetails(Details):
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
     outlook: Outlook = dataclasses.field(default_factory=Outlook)
     sums: Sums = dataclasses.field(default_factory=Sums)
+    table: TableRecord = dataclasses.field(default_factory=TableRecord)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Regression on tables of finished runs: their losses, and the mixture that they propose."""
+"""The law of losses, fitted to tables of finished runs, and the mixture that is best by it."""
 
 import lazy_loader
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.tables.column_names import sounds_like_a_loss
-from bydore_pyro.tables.record import Asked, Direction
-from bydore_pyro.tables.tables import RunsTable
+from bydore_pyro.tables.tables import Asked, Direction, RunsTable
 
 ALL = "all"  # every metric of the table
 PLACEHOLDERS = (0.0, -1.0)  # values that often stand for a run that failed

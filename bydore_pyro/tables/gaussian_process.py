@@ -1,11 +1,12 @@
-"""Gaussian processes of a loss on the weights: one over log weights, and the law of losses as one.
+"""Gaussian processes of a loss on the weights: the law of losses as one, and one over log weights.
 
     loss(w) ~ GP(mean(w), kernel(w, w')),    measured = loss(w) + noise
 
-Over log weights, ``x_k = log(1 + 1000 w_k) / log(1001)``, the kernel is BoTorch's, a length a
-domain. The law (`bydore_pyro.law.law`), linear in its parameters about the likeliest, is a process
-too: its kernel is ``J V J'``, from its derivatives and its prior. Whatever the number of runs, the
-kernel and the likeliest law are found from 256 of them; then all runs count.
+The law (`bydore_pyro.law.law`), linear in its parameters about the likeliest, is a process: its
+kernel is ``J V J'``, from its derivatives and its prior. Over log weights,
+``x_k = log(1 + 1000 w_k) / log(1001)``, the kernel is BoTorch's, with a length for each domain. It
+is found from 256 runs at most; then all runs count. Losses are expected in a unit in which their
+standard deviation is near 1.
 
 References:
     Balandat et al., BoTorch, arXiv 1910.06403; Hvarfner, Hellsten and Nardi, Vanilla Bayesian
@@ -16,26 +17,23 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.errors import DataError, require
-from bydore_pyro.law import Law, fit_law
+from bydore_pyro.errors import require
+from bydore_pyro.law import Law
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
 LENGTH, NOISE = 1.5, 1e-2  # where it starts: lengths; variance of standardised losses
 FLAT = 1e-3  # range of what a constant predicts for the runs, as a share of their losses' deviation
-USUAL = (1e-3, 1e3)  # deviations of losses that are fitted as they are
 CHUNK = 4096  # mixtures whose losses are predicted at once
-WORTH_DRAWS = 400
 KERNEL_RUNS = 256  # from which a kernel, or the likeliest law, is found
-APART = 5.0  # targets' standard deviations are brought within this factor of the median's
 TAIL = 0.97  # where Student's tails are compared with the normal ones: the end of 94 % intervals
 JITTER = 1e-9  # of a kernel's mean variance
 
@@ -45,7 +43,7 @@ Kernel = Callable[[np.ndarray, np.ndarray | None], Tensor]  # (S, R); without ot
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianProcess:
-    """A process conditioned on runs; all losses are in the unit of theirs.
+    """A process conditioned on runs.
 
     Args:
         mean: Of mixtures ``(S, K)``, before the runs ``(S,)``.
@@ -55,7 +53,7 @@ class GaussianProcess:
         root: Cholesky's of the runs' covariance ``(N, N)``.
         solved: The runs' covariance to the power -1, times their losses less their mean ``(N,)``.
         tails: Factor of all standard deviations, so that 94 % intervals hold what they say where
-            few runs tell the noise.
+            few runs show the noise.
     """
 
     mean: Mean
@@ -112,71 +110,64 @@ class GaussianProcess:
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns each run's loss less what the others predict ``(N,)``, and the standard deviation
-        that they tell ``(N,)``, for the kernel of all runs."""
+        that they predict ``(N,)``, for the kernel of all runs."""
         precision = torch.cholesky_inverse(self.root).diagonal()
         return (self.solved / precision).numpy(), self.tails * precision.rsqrt().numpy()
 
 
-def fit_law_processes(
-    weights: np.ndarray, losses: np.ndarray, own: Sequence[int], worth: np.ndarray | None = None
-) -> list[GaussianProcess]:
-    """Fits the law of losses to all targets at once; returns it as a process a target.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Either:
+    """One of two processes is right: the law, with probability `share`, or the other."""
 
-    Transfer is learned from the runs. Targets in very different units are brought near each other
-    first. Where the runs are told worse than the law expects when each is left out, by all targets
-    together, deviations are that much larger.
+    law: GaussianProcess
+    process: GaussianProcess
+    share: float
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
+        return self._mean(self.law.predict(weights), self.process.predict(weights))
+
+    def deviation(self, weights: np.ndarray, of_run: bool = True) -> np.ndarray:
+        """Returns the standard deviation ``(S,)`` of a run's loss, or of the expected loss."""
+        own, other = (one.deviation(weights, of_run) for one in (self.law, self.process))
+        between = self.share * (1 - self.share) * self._apart(weights) ** 2
+        return np.sqrt(self._mean(own**2, other**2) + between)
+
+    def covariance(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the covariance ``(S, S)`` of the mixtures' expected losses."""
+        apart = self._apart(weights)
+        within = self._mean(self.law.covariance(weights), self.process.covariance(weights))
+        return within + self.share * (1 - self.share) * np.outer(apart, apart)
+
+    def _mean(self, law: np.ndarray, process: np.ndarray) -> np.ndarray:
+        return self.share * law + (1 - self.share) * process
+
+    def _apart(self, weights: np.ndarray) -> np.ndarray:
+        return self.law.predict(weights) - self.process.predict(weights)
+
+
+def law_processes(law: Law, weights: np.ndarray, losses: np.ndarray) -> list[GaussianProcess]:
+    """Returns the law as a process for each metric.
+
+    Where the law predicts left-out runs worse than it expects, by all metrics together, its
+    deviations are that much larger.
 
     Args:
+        law: Fitted to these runs, or to some of them.
         weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N, T)``; a target's are not all equal.
-        own: The domain ``(T,)`` that each target is held-out text of, -1 for none.
-        worth: What smaller models say of the transfer ``(T, K)``, see `worth_of`.
+        losses: Of the runs ``(N, T)``.
     """
     from scipy import stats
 
-    chosen, unit = _some(len(weights)), _units(losses) * unit_of(losses)
-    law = fit_law(
-        torch.from_numpy(weights[chosen]),
-        torch.from_numpy(losses[chosen] / unit),
-        None if worth is None else torch.from_numpy(worth),
-        list(own),
-    )
     noise, degrees = law.noise()
     found = [
-        GaussianProcess.conditioned(
-            *_parts_of(law, place), float(noise[place]), weights, losses[:, place] / unit[place]
-        )
-        for place in range(len(unit))
+        GaussianProcess.conditioned(*_parts_of(law, t), float(noise[t]), weights, column)
+        for t, column in enumerate(losses.T)
     ]
     off = [error / deviation for error, deviation in (one.left_out() for one in found)]
     worse = max(1.0, float(np.sqrt(np.mean(np.square(off)))))
     tails = worse * stats.t.ppf(TAIL, degrees.numpy()) / stats.norm.ppf(TAIL)
-    return [_scaled(one, float(u), float(t)) for one, u, t in zip(found, unit, tails, strict=True)]
-
-
-def worth_of(weights: np.ndarray, losses: np.ndarray, own: Sequence[int]) -> np.ndarray:
-    """Returns what a token of each domain is worth for each target ``(T, K)`` by the law of many
-    runs: the arguments are those of `fit_law_processes`."""
-    unit = _units(losses) * unit_of(losses)
-    law = fit_law(torch.from_numpy(weights), torch.from_numpy(losses / unit), own=list(own))
-    return law.draws(WORTH_DRAWS).worth().mean(0).numpy()
-
-
-def _units(losses: np.ndarray) -> np.ndarray:
-    """Returns factors of targets' losses ``(T,)`` whose deviations lie too far apart."""
-    deviations = losses[_some(len(losses))].std(0)
-    spread = deviations / np.median(deviations)
-    return spread / np.clip(spread, 1 / APART, APART)
-
-
-def unit_of(losses: np.ndarray) -> float:
-    """Returns a unit > 0, in the losses' own, in which losses ``(N,)`` or ``(N, T)`` are of a usual
-    size: 1 if they are, else a power of two, which changes no digit, near their median deviation.
-    """
-    deviation = float(np.median(losses.std(0)))
-    if USUAL[0] <= deviation <= USUAL[1] or not deviation > 0:
-        return 1.0
-    return float(2.0 ** np.round(np.log2(deviation)))
+    return [replace(one, tails=float(tail)) for one, tail in zip(found, tails, strict=True)]
 
 
 def _parts_of(law: Law, target: int) -> tuple[Mean, Kernel]:
@@ -193,39 +184,6 @@ def _parts_of(law: Law, target: int) -> tuple[Mean, Kernel]:
     return mean, kernel
 
 
-def _scaled(process: GaussianProcess, unit: float, tails: float) -> GaussianProcess:
-    """Returns a process in another unit, of which the given one's is `unit`."""
-    mean, kernel = process.mean, process.kernel
-    return GaussianProcess(
-        mean=lambda weights: unit * mean(weights),
-        kernel=lambda weights, others: unit**2 * kernel(weights, others),
-        noise=unit**2 * process.noise,
-        runs=process.runs,
-        root=unit * process.root,
-        solved=process.solved / unit,
-        tails=tails,
-    )
-
-
-def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess:
-    """Fits a Gaussian process, see `likeliest_process`, to runs whose losses it can explain.
-
-    Args:
-        weights: Of the runs ``(N, K)``, no copies of each other.
-        losses: Of the runs ``(N,)``, in any unit.
-
-    Raises:
-        DataError: When BoTorch is not installed, or no kernel is found by which the weights matter.
-    """
-    process = likeliest_process(weights, losses)
-    if process is None:
-        raise DataError(
-            "Expected losses that depend on the weights, found that a Gaussian process takes those "
-            f"of all {len(losses)} runs for noise around one value"
-        )
-    return process
-
-
 def likeliest_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess | None:
     """Fits the kernel of BoTorch's `SingleTaskGP`, with its prior for inputs in [0, 1].
 
@@ -234,24 +192,16 @@ def likeliest_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProces
 
     Args:
         weights: Of the runs ``(N, K)``, no copies of each other.
-        losses: Of the runs ``(N,)``, in any unit.
+        losses: Of the runs ``(N,)``.
 
     Raises:
         DataError: When BoTorch is not installed.
     """
-    unit = unit_of(losses)
-    process = _likeliest(weights, losses / unit)
-    if process is None or not np.ptp(process.predict(weights)) > FLAT * (losses / unit).std():
-        return None
-    return process if unit == 1 else _scaled(process, unit, 1.0)
-
-
-def _likeliest(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess | None:
     models = require("botorch.models", "baselines")
     marginal = require("gpytorch.mlls", "baselines").ExactMarginalLogLikelihood
     positive = require("gpytorch.constraints", "baselines").Positive
     fitting, problems = (require(f"botorch.{n}", "baselines") for n in ("fit", "exceptions"))
-    chosen = _some(len(weights))
+    chosen = kernel_runs(len(weights))
     with _seeded(0):
         target = torch.from_numpy(losses[chosen])[:, None]
         model = models.SingleTaskGP(_inputs(weights[chosen]), target)
@@ -275,14 +225,15 @@ def _likeliest(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess | Non
             return unit**2 * kernel(_inputs(some), diag=True)
         return unit**2 * kernel(_inputs(some), _inputs(others)).to_dense()
 
-    return GaussianProcess.conditioned(
+    process = GaussianProcess.conditioned(
         lambda some: torch.full((len(some),), constant).double(),
         *(found, unit**2 * float(noise.noise), weights, losses),
     )
+    return process if np.ptp(process.predict(weights)) > FLAT * losses.std() else None
 
 
-def _some(runs: int) -> np.ndarray:
-    """Returns the places of those runs from which a kernel is found."""
+def kernel_runs(runs: int) -> np.ndarray:
+    """Returns the places of those runs from which a kernel, or the likeliest law, is found."""
     if runs <= KERNEL_RUNS:
         return np.arange(runs)
     return np.sort(np.random.default_rng(0).permutation(runs)[:KERNEL_RUNS])

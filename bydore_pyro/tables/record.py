@@ -1,135 +1,117 @@
-"""The results of regressions on a table of finished runs, as the record of a run keeps them."""
+"""What a fit to a table of finished runs predicts, as the record of a run keeps it.
+
+Losses and values are in the table's own unit. Intervals are of the value that one run will have,
+and hold 94 % of the highest density; of differences, of those between two runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
+from bydore_pyro.answer import Difference, Expected
 from bydore_pyro.files import Number
 from bydore_pyro.tables.columns import Columns
-
-#: Whether less or more is better: of one metric, or of the mean of several. A mean of metrics of
-#: both directions is minimised, and those that are maximised count negatively in it.
-Direction = Literal["minimised", "maximised", "both", ""]
+from bydore_pyro.tables.tables import Asked, Direction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regressed:
-    """How well a regression predicts left-out runs; for one metric, also what it predicts.
+class LeftOut:
+    """How well runs are predicted by a fit to others, each fifth of them by one to the rest.
 
     Args:
-        regression: Its kind.
         spearman_x100: Rank correlation with what was measured, times 100; higher is better.
-        rmse: Root of the mean squared error, in the metric's unit.
-        coverage: Share of the runs inside their 94 % intervals, whose width comes from the other
-            folds' errors.
-        width: Of the intervals of a fit to all runs: a factor of its standard deviations.
-        seconds: Of one fit.
-        weights: Predicted for the proposal, in the metric's own unit and direction.
-        prior: Predicted for the prior, in the metric's own unit and direction.
-        better_than_prior: Probability that the proposal is better than the prior.
+        rmse: Root of the mean squared error.
+        coverage: Share of the runs inside their intervals.
     """
 
-    regression: str = ""
     spearman_x100: Number | None = None
     rmse: Number | None = None
     coverage: Number | None = None
-    width: Number | None = None
-    seconds: Number | None = None
-    weights: Number | None = None
-    prior: Number | None = None
-    better_than_prior: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predicted:
-    """A prediction in the metric's unit; the deviation is None where the regression knows none."""
+class MetricRecord:
+    """A metric, or the mean of those that were asked for.
 
-    mean: Number
-    standard_deviation: Number | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gain:
-    """How much better a prediction is than the prior's, in the metric's unit; > 0 is better: a
-    lower loss, or a higher value of a metric that is maximised.
-
-    `sure` is None if the regression knows no deviation; `probability` is, too, far from all runs.
-    `prior` has its shares by domain. `predicted_loss` is that of these weights ("weights"), of the
-    prior ("prior") and of equal shares ("uniform"); of a metric that is maximised, its value.
+    Args:
+        left_out: How well left-out runs are predicted; empty of too few runs.
+        expected: Of a run on the answer and on the references, by their names.
+        differences: Of the answer less each reference; `better` is the probability that the answer
+            is: that its loss is lower, or its value higher where the metric is maximised.
     """
 
-    mean: Number | None = None
-    probability: Number | None = None
-    sure: bool | None = None
-    prior: Mapping[str, Number] = field(default_factory=dict)
-    predicted_loss: Mapping[str, Predicted] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distance:
-    """Whether the mixture is `far` from every run, and whether it was `held` near the runs."""
-
-    far: bool | None = None
-    held: bool | None = None
-    words: str = ""
+    left_out: LeftOut = LeftOut()
+    expected: Mapping[str, Expected] = field(default_factory=dict)
+    differences: Mapping[str, Difference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """A given mixture: the value predicted for it, the 94 % interval of a run's, whether that value
-    is minimised or maximised, the probability that it is better than the prior's, and the share of
-    tokens that the nearest run has elsewhere."""
+    """A given mixture: what is expected of a run on it, with its interval; whether that is
+    minimised or maximised; the probability that it is better than the prior, and the share of
+    tokens that the nearest run has in other domains."""
 
     mixture: str = ""
-    rank: Number | None = None
-    predicted: Number | None = None
-    low: Number | None = None
-    high: Number | None = None
+    rank: Number = 0
+    expected: Number = 0.0
+    low: Number = 0.0
+    high: Number = 0.0
     direction: Direction = ""
-    better_than_prior: Number | None = None
-    nearest_run: Number | None = None
+    better_than_prior: Number = 0.0
+    nearest_run: Number = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A metric that was asked for: its `direction`, its `best` value in the table's unit, and the
-    `run` that has it."""
+class Nearness:
+    """How near the answer is to the runs.
 
-    direction: Direction = ""
-    best: Number | None = None
-    run: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Details:
-    """What is worth knowing of how a mixture was found; most of it is a regression's.
+    Distances are total variations, the share of tokens that lies in other domains.
 
     Args:
-        steps: Training steps of a method's proxies; of different lengths, of the shortest.
-        runs: How many runs a regression was fitted to.
+        run: The nearest one.
+        distance: To it.
+        usual: The median of the runs' distances to the nearest other mixture.
+        reach: What 94 % of these are below.
+        held: The domains whose weights are at a bound that the runs set.
+    """
+
+    run: str = ""
+    distance: Number = 0.0
+    usual: Number = 0.0
+    reach: Number = 0.0
+    held: tuple[str, ...] = ()
+
+    @property
+    def far(self) -> bool:
+        """Whether it is farther from every run than is usual among the runs."""
+        return self.distance > self.reach * (1 + 1e-6) + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRecord:
+    """What a fit to a table of runs found.
+
+    Args:
+        runs: How many there are.
         columns: How the columns of the table were taken.
         reading: What else was done with the table, a line each.
         asked: The metrics that were asked for, by name.
-        direction: Of their mean, which is what is predicted.
-        regression: Its kind.
-        regressions: Those that were compared on left-out runs, best first.
-        each_metric: Every metric regressed on its own.
-        gain_over_prior: Of the proposal.
-        distance: Of the proposal from the runs.
-        predictions: Given mixtures, best first.
+        direction: Of their mean.
+        prior: Weights that the answer is compared with, by domain.
+        mean: Of the metrics.
+        metrics: Each by itself, where there are several.
+        nearness: Of the answer.
+        predictions: Given mixtures, the best first.
     """
 
-    steps: Number | None = None
     runs: Number | None = None
     columns: Columns = field(default_factory=Columns)
     reading: tuple[str, ...] = ()
     asked: Mapping[str, Asked] = field(default_factory=dict)
     direction: Direction = ""
-    regression: str = ""
-    regressions: Mapping[str, Regressed] = field(default_factory=dict)
-    each_metric: Mapping[str, Regressed] = field(default_factory=dict)
-    gain_over_prior: Gain = Gain()
-    distance: Distance = Distance()
+    prior: Mapping[str, Number] = field(default_factory=dict)
+    mean: MetricRecord = MetricRecord()
+    metrics: Mapping[str, MetricRecord] = field(default_factory=dict)
+    nearness: Nearness = Nearness()
     predictions: tuple[Scored, ...] = ()

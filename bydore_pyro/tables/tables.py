@@ -16,11 +16,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bydore_pyro.errors import DataError, listed
+from bydore_pyro.files import Number
 from bydore_pyro.tables.cells import MISSING, read_cells
 from bydore_pyro.tables.column_names import (
     DECLARED,
@@ -40,13 +41,25 @@ from bydore_pyro.tables.columns import (
     classified,
     numbers_of_cells,
 )
-from bydore_pyro.tables.record import Asked
 
 if TYPE_CHECKING:
     import pandas
 
 
 FEW = 8  # models that a table may compare; more, with one run each, are names of the runs
+#: Whether less or more is better: of one metric, or of the mean of several. A mean of metrics of
+#: both directions is minimised, and those that are maximised count negatively in it.
+Direction = Literal["minimised", "maximised", "both", ""]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A metric that was asked for: its `direction`, its `best` value in the table's unit, and the
+    `run` that has it."""
+
+    direction: Direction = ""
+    best: Number | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -93,7 +93,7 @@ def fit(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Fits tables into `out`; returns what its metrics tell."""
 
     def fit(runs: Path, *more: str) -> dict[str, Any]:
-        given = ["--runs", str(runs), "--regmix_draws", "500"]
+        given = ["--runs", str(runs)]
         fit_command([*given, *more, "--out", str(tmp_path / "out")])
         return json.loads((tmp_path / "out" / "metrics.json").read_text())
 
@@ -108,20 +108,21 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     given.write_text("name,web,law,code\nwebby,0.9,0.05,0.05\nlawful,0.1,0.8,0.1\n")
     metrics = fit(
         *(write_runs(tmp_path / "runs"), "--target", "exam:*=2", "program=1"),
-        *("--prior", str(natural), "--regmix_kl", "0.05", "--predict", str(given)),
+        *("--prior", str(natural), "--predict", str(given)),
         *("--data", "nowhere", "--minimize", "*"),
     )
-    assert (metrics["method"], metrics["columns"]["weights"]) == ("bydore", [*DOMAINS])
-    assert metrics["asked"]["program"]["direction"] == "minimised"
-    assert [*metrics["regressions"]] == [metrics["regression"]] == ["law"]
-    assert metrics["regressions"]["law"]["spearman_x100"] > 90
+    table = metrics["table"]
+    assert (metrics["method"], table["columns"]["weights"]) == ("bydore", [*DOMAINS])
+    assert table["asked"]["program"]["direction"] == "minimised"
+    assert table["prior"] == pytest.approx({"web": 0.6, "law": 0.2, "code": 0.2})
+    assert table["mean"]["left_out"]["spearman_x100"] > 90
     mixture = Mixture.from_json(out / "mixture.json").as_dict()
     assert mixture["law"] == max(mixture.values())
-    assert metrics["gain_over_prior"]["probability"] > 0.97
+    assert table["mean"]["differences"]["prior"]["better"] > 0.97
     with (out / "predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["mixture"] for row in rows] == ["lawful", "webby"]
-    low, predicted, high = (float(rows[0][name]) for name in ("low", "predicted", "high"))
+    low, predicted, high = (float(rows[0][name]) for name in ("low", "expected", "high"))
     assert low < predicted < high
     exams = sum(1 + np.exp(np.dot([0.1, 0.8, 0.1], t)) for t in ([0.5, -2, 0.5], [0.5, -1, 0.2]))
     assert low < 0.4 * exams + 0.2 * (1 + np.exp(np.dot([0.1, 0.8, 0.1], [0.5, 0.5, -2]))) < high
@@ -134,21 +135,19 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     assert asked["Are there enough runs?"].level == "good"
     assert "Was anything like it run?" in asked
     kept = json.loads((out / "config.json").read_text())
-    regression = {"regmix_regression": "auto", "regmix_draws": 500, "regmix_kl": 0.05}
-    assert kept["regmix"] == regression, "only settings that matter"
+    assert kept["regmix"] == {}, "only settings that matter"
     assert kept["question"] == {"max_epochs": None, "target_tokens": None}
 
 
 def test_all_metrics_have_a_row_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
 ) -> None:
-    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all", "--minimize", "all")[
-        "each_metric"
-    ]
-    assert list(found) == ["exam:a", "exam:b", "program"]
-    assert found["program"]["spearman_x100"] > 85
+    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all", "--minimize", "all")
+    metrics = found["table"]["metrics"]
+    assert list(metrics) == ["exam:a", "exam:b", "program"]
+    assert metrics["program"]["left_out"]["spearman_x100"] > 85
     shown = capsys.readouterr().out
-    assert "better than prior" in shown
+    assert "better than the prior" in shown
     assert "program" in shown
 
 
@@ -181,36 +180,22 @@ def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
     assert "Maximised: mmlu_acc" in shown.out
 
 
-@pytest.mark.parametrize(
-    ("method", "regression"),
-    [
-        ((), "law"),
-        (("regmix",), "lightgbm"),
-        (("regmix", "few"), "linear"),
-        (("olmix",), "log_linear"),
-    ],
-)
-def test_what_is_ours_is_called_ours_and_what_is_others_theirs(
-    method: tuple[str, ...],
-    regression: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    fit: Callable[..., dict[str, Any]],
+@pytest.mark.parametrize("method", ["bydore", "regmix"])
+def test_a_table_is_fitted_by_our_law_or_by_regmix_trees(
+    method: str, tmp_path: Path, fit: Callable[..., dict[str, Any]]
 ) -> None:
-    runs = write_runs(tmp_path / "runs", 20 if "few" in method else 52)
-    asked = ("--target", "exam:a", "--minimize", "*")
-    metrics = fit(runs, *asked, *(("--method", method[0]) if method else ()))
-    name = method[0] if method else "bydore"
-    assert (metrics["method"], metrics["regression"]) == (name, regression)
+    runs, given = write_runs(tmp_path / "runs", 52), ("--target", "exam:a", "--minimize", "*")
+    more = () if method == "bydore" else ("--method", method, "--regmix_draws", "500")
+    metrics = fit(runs, *given, *more)
+    assert metrics["method"] == method
     kept = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert kept["fit"]["method"] == name
-    shown = capsys.readouterr()
-    assert f"regression: {regression} (--method {name})" in shown.err
-    assert f"{regression} was taken" in shown.out
+    assert kept["fit"]["method"] == method
+    assert kept["regmix"] == ({} if method == "bydore" else {"regmix_draws": 500})
     record = read_run(tmp_path / "out")
-    assert (record.method, record.searched) == (name, False)
-    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json").as_dict()
-    assert mixture["law"] == max(mixture.values())
+    assert (record.method, record.searched) == (method, False)
+    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
+    assert mixture.as_dict()["law"] == max(mixture.weights)
+    assert (mixture.hdi is None) == (method == "regmix"), "trees know no interval of the weights"
 
 
 def test_how_a_table_is_read_stands_on_the_screen_in_the_record_and_on_the_page(
@@ -225,13 +210,14 @@ def test_how_a_table_is_read_stands_on_the_screen_in_the_record_and_on_the_page(
         rows.append(",".join(map(str, cells)))
     (tmp_path / "runs.csv").write_text("\n".join(rows))
     metrics = fit(tmp_path / "runs.csv", "--target", "all")
-    assert (metrics["runs"], metrics["regressions"]["law"]["spearman_x100"] > 90) == (11, True)
-    columns = metrics["columns"]
+    table = metrics["table"]
+    assert (table["runs"], table["mean"]["left_out"]["spearman_x100"] > 90) == (11, True)
+    columns = table["columns"]
     assert columns["weights"] == ["weights.a", "weights.b"]
     assert columns["metrics"] == ["val/loss"]
     assert columns["ignored"]["train_loss"] == "a loss of the training"
-    assert metrics["reading"] == ["left out, as their state is crashed: 1 of 12 runs"]
-    assert metrics["asked"]["val/loss"]["run"] in {f"r{n}" for n in range(12)} - {"r3"}
+    assert table["reading"] == ["left out, as their state is crashed: 1 of 12 runs"]
+    assert table["asked"]["val/loss"]["run"] in {f"r{n}" for n in range(12)} - {"r3"}
     shown, page = capsys.readouterr(), (tmp_path / "out" / "report.html").read_text()
     for line in (
         "weights: weights.a, weights.b",
@@ -258,14 +244,15 @@ def test_losses_in_another_unit_give_the_same_mixture(
         (tmp_path / "runs.csv").write_text("\n".join(rows))
         metrics = fit(tmp_path / "runs.csv", "--target", "loss")
         mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
+        mean = metrics["table"]["mean"]
         (verdict,) = (
             one for one in verdicts_of(read_run(tmp_path / "out"))
-            if one.question == "Is it better than the prior?"
+            if one.question == "Is it better than prior?"
         )  # fmt: skip
-        gain = metrics["gain_over_prior"]
-        mean, deviation = gain["predicted_loss"]["weights"].values()
-        found.append((*mixture.weights, mean / unit, deviation / unit, gain["probability"]))
-        assert verdict.answer == "Yes, as predicted"
+        expected, apart = mean["expected"]["answer"], mean["differences"]["prior"]
+        ends = (expected["loss"] / unit, expected["low"] / unit, expected["high"] / unit)
+        found.append((*mixture.weights, *ends, apart["better"]))
+        assert verdict.answer == "Yes"
         shutil.rmtree(tmp_path / "out")
     np.testing.assert_allclose(found[1], found[0], rtol=0.02)
     np.testing.assert_allclose(found[2], found[0], rtol=0.02)
@@ -280,7 +267,7 @@ def test_the_pages_command_runs(
     write_runs(tmp_path / "dclm", 40, names=("minerva", "codex", "mbpp"))
     (tmp_path / "dclm" / "natural.json").write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
     (tmp_path / "mine.csv").write_text("name,web,law,code\nmine,0.2,0.2,0.6\n")
-    quick = ("--regmix_draws", "500", "--method", "regmix", "--regmix_regression", "linear")
+    quick = ("--regmix_draws", "500", "--method", "regmix")
     fit_command([*shlex.split(command.replace("\\\n", " ")), *quick])
     assert "of given mixtures" in capsys.readouterr().out
 
@@ -298,8 +285,8 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
     assert mixture.as_dict()["law"] <= 0.5 + 1e-9
     assert mixture.free_weights is not None
     assert mixture.free_weights[1] > 0.5
-    prior = metrics["gain_over_prior"]["prior"]
-    assert [*prior.values()] == pytest.approx([1000 / 1650, 250 / 1650, 400 / 1650])
+    prior = {"web": 1000 / 1650, "law": 250 / 1650, "code": 400 / 1650}
+    assert metrics["table"]["prior"] == pytest.approx(prior)
     assert metrics["run_epochs"]["law"] == pytest.approx(2, abs=0.4)
 
 
@@ -311,10 +298,10 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
         (("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
          "run within 2 epochs, found text for 0.750 of it"),
         (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
-        (("--runs", "few"), "Expected at least 6 runs for law, found 2"),
+        (("--runs", "few"), "Expected at least 6 runs, found 2"),
         (("--minimize", "program"), "direction for exam:a, whose name does not say that it is"),
-        (("--method", "regmix", "--regmix_regression", "law"),
-         "Expected a regression of regmix (lightgbm, linear), found law: --method bydore fits it"),
+        (("--method", "regmix", "--scale_up", "few"),
+         "Expected --method bydore with --scale_up, found regmix"),
     ],
 )  # fmt: skip
 def test_mistakes_with_tables_leave_nothing(
@@ -338,9 +325,9 @@ def test_mistakes_with_tables_leave_nothing(
     [
         (["--method", "magic"], "Expected a method (uniform, natural,"),
         (["--method", "mde", "--runs", "x", "--target", "y"],
-         "Expected --method bydore, regmix, olmix or none with --runs, found 'mde'"),
+         "Expected --method bydore, regmix or none with --runs, found 'mde'"),
         (["--method", "olmix"], "Expected a method (uniform, natural,"),
-        ([], "autoscale, mde, mixmin, fastmix, bydore), found none"),
+        ([], "autoscale, mde, mixmin, bydore), found none"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
         (["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
          "Expected --at_least without --runs, found them together"),

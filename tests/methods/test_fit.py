@@ -11,7 +11,7 @@ from tiny import steps_spent
 from bydore_pyro.files import plain
 from bydore_pyro.methods.autoscale import fit_autoscale
 from bydore_pyro.methods.d_optimal import DOptimalConfig, fit_d_optimal
-from bydore_pyro.methods.fit import Fit
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.methods.mde import MDEConfig, fit_mde
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.methods.regmix import RegMixConfig, fit_regmix
@@ -29,6 +29,7 @@ SWEEPS: dict[str, Callable[[Problem], Fit]] = {
 
 def test_a_fit_of_weights_alone_tells_nothing_more() -> None:
     found = Fit(mixture=Mixture(names=("a",), weights=(1.0,)))
+    assert found.details == Details()
     assert plain(found.details) == {}
     assert found.trajectory is found.draws is None
 

@@ -9,21 +9,26 @@ from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.errors import DataError
 from bydore_pyro.law.laplace import fit_law
 from bydore_pyro.tables import gaussian_process
 from bydore_pyro.tables.gaussian_process import (
+    Either,
     GaussianProcess,
-    fit_gaussian_process,
-    fit_law_processes,
+    kernel_runs,
+    law_processes,
     likeliest_process,
-    unit_of,
 )
+
+
+def found_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess:
+    process = likeliest_process(weights, losses)
+    assert process is not None
+    return process
 
 
 @pytest.fixture(scope="module")
 def process() -> GaussianProcess:
-    return fit_gaussian_process(*planted(60, noise=0.05))
+    return found_process(*planted(60, noise=0.05))
 
 
 def test_planted_losses_are_found_with_their_noise(process: GaussianProcess) -> None:
@@ -33,7 +38,7 @@ def test_planted_losses_are_found_with_their_noise(process: GaussianProcess) -> 
     np.testing.assert_allclose(noise, 0.05, rtol=0.4)
     inside = np.abs(process.predict(test) - measured) < 1.88 * process.deviation(test)
     assert 0.85 < inside.mean() <= 1
-    again = fit_gaussian_process(*planted(60, noise=0.05))
+    again = found_process(*planted(60, noise=0.05))
     np.testing.assert_array_equal(again.predict(test), process.predict(test))
 
 
@@ -60,23 +65,34 @@ def test_a_process_is_what_brute_force_makes_of_its_kernel(process: GaussianProc
 
 
 def test_the_law_as_a_process_is_the_law_near_its_likeliest() -> None:
-    """Few runs of three domains' own text, and a unit a hundred times as large for one target."""
+    """Few runs of three domains' own text."""
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(3), 40)
     losses = 3 + (weights + 0.1) ** -0.4 + 0.02 * rng.standard_normal((40, 3))
-    found = fit_law_processes(weights[:10], losses[:10], range(3))
     law = fit_law(torch.from_numpy(weights[:10]), torch.from_numpy(losses[:10]), own=[0, 1, 2])
-    told = law.predict(torch.from_numpy(weights[10:])).mean.numpy()
+    found = law_processes(law, weights[:10], losses[:10])
+    expected = law.predict(torch.from_numpy(weights[10:])).mean.numpy()
     predicted = np.stack([one.predict(weights[10:]) for one in found], 1)
-    assert np.abs(predicted - told).mean() < 0.1 * losses.std()
+    assert np.abs(predicted - expected).mean() < 0.1 * losses.std()
     held = [
         np.abs(one.predict(weights[10:]) - column) < 1.88 * one.deviation(weights[10:])
         for one, column in zip(found, losses[10:].T, strict=True)
     ]
     assert np.mean(held) > 0.9
-    scaled = fit_law_processes(weights[:10], losses[:10] * [1, 1, 100], range(3))
-    ratio = scaled[2].predict(weights[10:]) / predicted[:, 2]
-    np.testing.assert_allclose(ratio, 100, rtol=0.02)
+
+
+def test_either_has_the_moments_of_a_draw_of_one_of_two() -> None:
+    first, second = (found_process(*planted(30, noise=0.05, seed=seed)) for seed in (0, 7))
+    either = Either(law=first, process=second, share=0.3)
+    test, chances = planted(5, seed=3)[0], np.array([0.3, 0.7])
+    mean = chances @ np.stack([one.predict(test) for one in (first, second)])
+    square = chances @ np.stack(
+        [one.deviation(test) ** 2 + one.predict(test) ** 2 for one in (first, second)]
+    )
+    np.testing.assert_allclose(either.predict(test), mean)
+    np.testing.assert_allclose(either.deviation(test), np.sqrt(square - mean**2))
+    spread = np.sqrt(either.covariance(test).diagonal())
+    np.testing.assert_allclose(spread, either.deviation(test, of_run=False))
 
 
 def test_few_runs_of_many_domains_tell_their_ranks() -> None:
@@ -84,47 +100,25 @@ def test_few_runs_of_many_domains_tell_their_ranks() -> None:
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.full(17, 0.5), 224)
     losses = 5 - 0.3 * np.log(weights[:, 0] + 1e-3) - 0.1 * np.log(weights[:, 2] + 1e-3)
-    found = fit_gaussian_process(weights[:24], losses[:24]).predict(weights[24:])
+    found = found_process(weights[:24], losses[:24]).predict(weights[24:])
     assert np.corrcoef(found, losses[24:])[0, 1] > 0.8
-
-
-@pytest.mark.parametrize("unit", [1e-9, 1e25])
-def test_losses_in_any_unit_give_the_same_answer_in_that_unit(unit: float) -> None:
-    (weights, losses), test = planted(20, noise=0.05), planted(50, seed=1)[0]
-    one, other = (fit_gaussian_process(weights, losses * by) for by in (1, unit))
-    np.testing.assert_allclose(other.predict(test), unit * one.predict(test), rtol=1e-6)
-    np.testing.assert_allclose(other.deviation(test), unit * one.deviation(test), rtol=1e-4)
-    np.testing.assert_allclose(other.left_out()[0], unit * one.left_out()[0], rtol=1e-3)
-    own = [-1, 0]
-    both = np.stack([losses, losses + weights[:, 0]], 1)
-    pairs = zip(*(fit_law_processes(weights, both * by, own) for by in (1, unit)), strict=True)
-    for law, scaled in pairs:
-        np.testing.assert_allclose(scaled.predict(test), unit * law.predict(test), rtol=1e-4)
-        np.testing.assert_allclose(scaled.deviation(test), unit * law.deviation(test), rtol=1e-3)
-
-
-def test_usual_losses_keep_their_unit_and_others_get_a_power_of_two() -> None:
-    losses = planted(20)[1]
-    assert unit_of(losses) == unit_of(losses[:, None] * [1, 10, 100]) == 1
-    for by in (1e-9, 1e25):
-        unit = unit_of(losses * by)
-        assert np.log2(unit) % 1 == 0
-        assert 0.5 < (losses * by).std() / unit < 2
 
 
 def test_runs_on_one_mixture_say_how_large_the_noise_is() -> None:
     """Four seeds of each of ten mixtures: a process through every loss would have no noise."""
     weights = planted(10)[0]
     losses = np.repeat(truth(weights), 4) + 0.1 * np.random.default_rng(1).standard_normal(40)
-    found = fit_gaussian_process(np.repeat(weights, 4, 0), losses)
+    found = found_process(np.repeat(weights, 4, 0), losses)
     assert np.sqrt(found.noise) == pytest.approx(0.1, rel=0.3)
     means = losses.reshape(10, 4).mean(1)
     np.testing.assert_allclose(found.predict(weights), means, atol=0.1)
 
 
-def test_a_constant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constant_is_none_and_a_kernel_is_found_from_256_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     weights, losses = planted(20, noise=0.05)
     monkeypatch.setattr(gaussian_process, "FLAT", np.inf)
     assert likeliest_process(weights, losses) is None
-    with pytest.raises(DataError, match=r"depend on the weights, found .* all 20 runs for noise"):
-        fit_gaussian_process(weights, losses)
+    assert kernel_runs(20).tolist() == [*range(20)]
+    assert len({*kernel_runs(999).tolist()}) == 256

@@ -1,90 +1,31 @@
-"""Regressions of losses on weights: planted answers, means of targets, and bad input."""
+"""The law and the Gaussian process on planted runs: means of metrics, units, and bad input."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import numpy as np
 import pytest
-from planted_tables import planted
+from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
 from bydore_pyro import errors
 from bydore_pyro.errors import DataError
 from bydore_pyro.tables import gaussian_process
-from bydore_pyro.tables.gaussian_process import GaussianProcess
-from bydore_pyro.tables.left_out import spearman_x100
+from bydore_pyro.tables.gaussian_process import Either, GaussianProcess
 from bydore_pyro.tables.regression import (
-    FEWEST_FOR_LAW,
-    LIGHTGBM,
+    FEWEST_RUNS,
     REACH,
-    TREES,
-    WHOSE,
-    Either,
-    PointRegression,
     Regression,
+    RunsRegression,
     check_runs_differ,
-    fit_regression,
-    interval_of_run,
-    kind_of,
+    fit_runs,
+    worth_of,
 )
 
 
-def test_linear_finds_a_planted_line() -> None:
-    weights, _ = planted(30)
-    slope = np.array([1.0, -2.0, 0.5, 3.0])
-    model = fit_regression("linear", weights, weights @ slope + 4)
-    other, _ = planted(7, seed=1)
-    np.testing.assert_allclose(model.predict(other), other @ slope + 4, rtol=1e-12)
-
-
-def test_lightgbm_finds_a_planted_order_and_is_deterministic(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    (weights, losses), (test, expected) = planted(300), planted(100, seed=1)
-    model = fit_regression("lightgbm", weights, losses)
-    (trees,) = model.models
-    assert isinstance(trees, PointRegression)
-    assert trees.estimator.num_trees() == TREES == 1000
-    assert LIGHTGBM["learning_rate"] == 0.01
-    assert (spearman_x100(model.predict(test), expected) or 0) > 95
-    again = fit_regression("lightgbm", weights, losses)
-    np.testing.assert_array_equal(model.predict(test), again.predict(test))
-    assert capfd.readouterr() == ("", ""), "it must be silent"
-
-
-@pytest.mark.parametrize("kind", ["law", "linear", "lightgbm", "gaussian_process"])
-def test_bad_runs_are_refused(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights, losses = planted(50)
-    few = {"lightgbm": 39, "law": FEWEST_FOR_LAW - 1}.get(kind, 1)
-    with pytest.raises(DataError, match=f"at least {few + 1} runs for .*, found {few}"):
-        fit_regression(kind, weights[:few], losses[:few])
-    with pytest.raises(DataError, match="on different mixtures, found one in all 50 runs"):
-        fit_regression(kind, np.repeat(weights[:1], 50, 0), losses)
-    for rounding in (0, 1e-15):
-        with pytest.raises(DataError, match="runs that differ in loss, found one value in all"):
-            fit_regression(kind, weights, 3 + rounding * np.arange(50))
-    with pytest.raises(DataError, match="Expected small runs on different mixtures"):
-        check_runs_differ(weights * 0, losses[:, None], "small runs")
-
-    def fail(name: str) -> None:
-        raise ImportError(f"No module named '{name}'")
-
-    monkeypatch.setattr(errors.importlib, "import_module", fail)
-    with pytest.raises(ValueError, match=r"pip install 'bydore-pyro\[baselines\]'"):
-        fit_regression(kind, *planted(50))
-
-
-def test_intervals_by_hand() -> None:
-    weights, losses = planted(30)
-    model = fit_regression("linear", weights, losses)
-    assert np.isnan(interval_of_run(model, weights)).all()
-    assert model.gap(weights[0], weights[1])[1] is None
-    known = dataclasses.replace(model, width=0.1)
-    low, high = interval_of_run(known, weights).T
-    np.testing.assert_allclose(high - low, 2 * REACH * 0.1, rtol=1e-12)
+def one_metric(runs: int) -> tuple[np.ndarray, np.ndarray]:
+    weights, losses = planted(runs, noise=0.05)
+    return weights, losses[:, None]
 
 
 def several(runs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -92,100 +33,101 @@ def several(runs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(4, 0.7), runs)
     amounts = weights + 0.1 * weights.sum(1, keepdims=True)
-    return weights, 2 + amounts ** -np.array([0.2, 0.3, 0.4, 0.5]) + 0.01 * rng.standard_normal(
-        (runs, 4)
-    )
+    losses = 2 + amounts ** -np.array([0.2, 0.3, 0.4, 0.5])
+    return weights, losses + 0.01 * rng.standard_normal((runs, 4))
 
 
-def test_the_mean_is_that_of_one_regression_a_target() -> None:
-    weights, losses = several(60)
-    shares, other = (0.4, 0.3, 0.2, 0.1), several(9, seed=1)[0]
-    for kind in ("law", "log_linear"):
-        model = fit_regression(kind, weights, losses, shares)
-        assert isinstance(model, Regression)
-        each = [model.of_target(place).predict(other) for place in range(4)]
-        np.testing.assert_allclose(model.predict(other), shares @ np.stack(each))
-        np.testing.assert_allclose(model.mean_of(each), model.predict(other))
-        assert model.least == pytest.approx((losses @ shares).min())
-    each = [model.of_target(place) for place in range(4)]
-    assert [one.deviation(other) for one in each] == [None] * 4
+def test_bad_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, losses = one_metric(50)
+    few = FEWEST_RUNS - 1
+    with pytest.raises(DataError, match=f"at least {few + 1} runs, found {few}"):
+        fit_runs(weights[:few], losses[:few])
+    with pytest.raises(DataError, match="on different mixtures, found one in all 50 runs"):
+        fit_runs(np.repeat(weights[:1], 50, 0), losses)
+    for rounding in (0, 1e-15):
+        with pytest.raises(DataError, match="runs that differ in loss, found one value in all"):
+            fit_runs(weights, 3 + rounding * np.arange(50.0)[:, None])
+    with pytest.raises(DataError, match="Expected small runs on different mixtures"):
+        check_runs_differ(weights * 0, losses, "small runs")
+
+    def fail(name: str) -> None:
+        raise ImportError(f"No module named '{name}'")
+
+    monkeypatch.setattr(errors.importlib, "import_module", fail)
+    with pytest.raises(ValueError, match=r"pip install 'bydore-pyro\[baselines\]'"):
+        fit_runs(*one_metric(50))
 
 
 def test_the_law_is_ahead_with_few_runs_of_own_text_and_shares_with_the_process_later() -> None:
     (weights, losses), (test, expected) = several(40), several(200, seed=1)
-    own, shares = range(4), [0.25] * 4
-    few = fit_regression("law", weights[:8], losses[:8], shares, own)
-    process = fit_regression("gaussian_process", weights[:8], losses[:8], shares)
-    off = [np.abs(one.predict(test) - expected.mean(1)).mean() for one in (few, process)]
-    assert off[0] < 0.8 * off[1]
-    assert all(isinstance(one, GaussianProcess) for one in few.models), "the law alone"
-    benchmark = fit_regression("law", weights[:8], losses[:8, 0]).models[0]
-    assert isinstance(benchmark, Either)
+    shares = [0.25] * 4
+    few = fit_runs(weights[:8], losses[:8], shares, range(4))
+    both = fit_runs(weights[:8], losses[:8], shares)
+    assert isinstance(few, RunsRegression)
+    assert (few.law_alone, both.law_alone) == (True, False)
+    off = [np.abs(one.predict(test) - expected).mean() for one in (few, both)]
+    assert off[0] < off[1]
     for runs, shared in ((12, {0.5}), (40, None)):
-        found = fit_regression("law", weights[:runs], losses[:runs], shares, own).models
+        found = fit_runs(weights[:runs], losses[:runs], shares, range(4)).models
         known = {one.share for one in found if isinstance(one, Either)}
         assert known == (shared or known)
         assert all(0.25 <= share <= 0.75 for share in known)
-    held = np.abs(few.predict(test) - expected.mean(1)) < REACH * few.deviation(test)
+    held = np.abs(few.predict(test) - expected) < REACH * few.deviation(test)
     assert held.mean() > 0.9
 
 
-def test_either_has_the_moments_of_a_draw_of_one_of_two() -> None:
-    weights, losses = planted(30, noise=0.05)
-    model = fit_regression("law", weights, losses)
-    (either,) = model.models
-    assert isinstance(either, Either)
-    test = planted(5, seed=3)[0]
-    parts = [either.law, either.process]
-    chances = np.array([either.share, 1 - either.share])
-    mean = chances @ np.stack([one.predict(test) for one in parts])
-    square = chances @ np.stack(
-        [one.deviation(test) ** 2 + one.predict(test) ** 2 for one in parts]
-    )
-    np.testing.assert_allclose(either.predict(test), mean)
-    np.testing.assert_allclose(either.deviation(test), np.sqrt(square - mean**2))
-    spread = np.sqrt(either.covariance(test).diagonal())
-    np.testing.assert_allclose(spread, either.deviation(test, of_run=False))
-    drawn = model.sample(test, 4000, 0)
-    np.testing.assert_allclose(drawn.std(0), spread, rtol=0.1)
-    gap, unsure = model.gap(test[0], test[1])
-    assert gap == pytest.approx(mean[1] - mean[0])
-    assert unsure == pytest.approx((drawn[:, 1] - drawn[:, 0]).std(), rel=0.1)
+def test_a_difference_is_that_of_draws_and_of_two_runs_noise() -> None:
+    weights, losses = one_metric(30)
+    model: Regression = fit_runs(weights, losses)
+    assert isinstance(model, RunsRegression)
+    (test, _), (process,) = planted(2, seed=3), model.models
+    drawn = model.sample(test, 8000, 0)
+    apart, deviation = model.apart(test[0], test[1])
+    assert apart[0] == pytest.approx(np.diff(model.predict(test)[::-1, 0])[0])
+    assert apart[0] == pytest.approx((drawn[:, 0] - drawn[:, 1]).mean(), abs=0.05)
+    noise = process.deviation(test) ** 2 - process.deviation(test, of_run=False) ** 2
+    expected = (drawn[:, 0] - drawn[:, 1]).var() + (model.units[0] ** 2 * noise).sum()
+    assert deviation[0] == pytest.approx(np.sqrt(expected), rel=0.1)
+    same, doubt = model.apart(test[0], test[0])
+    assert same[0] == pytest.approx(0, abs=1e-9)
+    assert doubt[0] == pytest.approx(model.units[0] * np.sqrt(2 * noise[0]), rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["law", "linear", "lightgbm", "log_linear", "gaussian_process"])
 @pytest.mark.parametrize("unit", [1e-9, 1e25])
-def test_losses_in_any_unit(kind: Any, unit: float) -> None:
-    (weights, losses), test = planted(40, noise=0.05), planted(50, seed=1)[0]
-    one, other = (fit_regression(kind, weights, losses * by) for by in (1, unit))
+def test_losses_in_any_unit(unit: float) -> None:
+    (weights, losses), test = one_metric(40), planted(50, seed=1)[0]
+    one, other = (fit_runs(weights, losses * by) for by in (1, unit))
     np.testing.assert_allclose(other.predict(test) / unit, one.predict(test), rtol=1e-3)
-    assert other.least == pytest.approx(unit * one.least)
+    np.testing.assert_allclose(other.deviation(test) / unit, one.deviation(test), rtol=1e-2)
 
 
-def test_a_process_that_is_a_constant_leaves_the_law_alone_and_it_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    weights, losses = planted(20, noise=0.05)
-    assert fit_regression("law", weights, losses).notes == ()
+def test_metrics_of_different_sizes_are_fitted_together() -> None:
+    (weights, losses), test = several(20), several(50, seed=1)[0]
+    one, other = (fit_runs(weights, losses * by, [0.25] * 4) for by in (1, [1, 1, 1, 1000]))
+    ratio = other.predict(test)[:, 3] / one.predict(test)[:, 3]
+    np.testing.assert_allclose(ratio, 1000, rtol=0.02)
+
+
+def test_what_smaller_runs_say_of_domains_ranks_better_than_four_runs_alone() -> None:
+    small = planted(60, noise=0.05)
+    worth = worth_of(small[0], small[1][:, None], [-1])
+    assert worth[0].argmax() == 0
+    unseen, ranks = planted(200, seed=5)[0], []
+    for seed in range(10, 14):
+        weights, losses = planted(6, noise=0.05, seed=seed)
+        runs = (weights, losses[:, None])
+        fits = [fit_runs(*runs, worth=one) for one in (None, worth)]
+        laws = [model.models[0] for model in fits]
+        plain = [one.law if isinstance(one, Either) else one for one in laws]
+        ranks.append([np.corrcoef(one.predict(unseen), truth(unseen))[0, 1] for one in plain])
+    alone, scaled_up = np.mean(ranks, 0)
+    assert scaled_up > alone + 0.02
+
+
+def test_a_process_that_is_a_constant_leaves_the_law_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, losses = one_metric(20)
+    assert fit_runs(weights, losses).flat == 0
     monkeypatch.setattr(gaussian_process, "FLAT", np.inf)
-    found = fit_regression("law", weights, np.stack([losses, 2 * losses], 1), (0.5, 0.5))
+    found = fit_runs(weights, np.concatenate([losses, 2 * losses], 1), (0.5, 0.5))
     assert all(isinstance(one, GaussianProcess) for one in found.models)
-    (note,) = found.notes
-    assert note.startswith("The law of losses decides alone on 2 of 2 metrics")
-    with pytest.raises(DataError, match="losses that depend on the weights"):
-        fit_regression("gaussian_process", weights, losses)
-
-
-def test_each_method_has_regressions_of_its_own() -> None:
-    assert [kind_of(method, "auto", 40) for method in WHOSE] == ["law", "lightgbm", "log_linear"]
-    assert kind_of("regmix", "auto", 39) == "linear", "LightGBM needs 40 runs"
-    assert kind_of("regmix", "linear", 99) == "linear"
-    assert kind_of("bydore", "gaussian_process", 9) == "gaussian_process"
-    for method, choice, other in (
-        ("regmix", "law", "bydore"),
-        ("regmix", "gaussian_process", "bydore"),
-        ("bydore", "lightgbm", "regmix"),
-        ("bydore", "log_linear", "olmix"),
-    ):
-        with pytest.raises(DataError, match=f"a regression of {method} .* --method {other} fits"):
-            kind_of(method, choice, 99)  # type: ignore[arg-type]
+    assert found.flat == 2

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.methods.fit import Fit
-from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
-from bydore_pyro.tables import Details
+from bydore_pyro.methods import Details, Factors, Fit, proxy_of, train_on_even
 from bydore_pyro.trials import Problem
 
 __all__ = ["FastMixConfig", "fastmix_gradient", "fit_fastmix", "unembedding"]
