@@ -175,16 +175,15 @@ class Build:
 
     def _read(self, number: int, most: int) -> None:
         """Takes the documents of a source until its domains need no more."""
-        source, reached, begun, before = self.sources[number], 0, False, self.taken.total
+        source, reached, before = self.sources[number], 0, self.taken.total
         if self.taken.is_enough(source):
             return  # and the file stays shut
         try:
             for document in source.documents():
                 if document.row_bytes is not None and source.file.side != "validation":
                     of_domain = self.units.setdefault(str(document.domain), [0, 0])
-                    of_domain[0] += source.file.of_rows or not begun
+                    of_domain[0] += 1
                     of_domain[1] += document.row_bytes
-                    begun = True
                 if self.taken.is_enough(source):
                     break
                 if self.taken.leaves_out(source, document):

@@ -153,7 +153,8 @@ class Document(NamedTuple):
         split: The side that it is on.
         text: Stripped.
         row: Number of its row or piece; the documents of one are not independent.
-        row_bytes: Bytes of the text of its row or piece, in the first document of it; else None.
+        row_bytes: Bytes of the text of its row, or of the file whose piece it is, in the first
+            document of it; None in others.
         reached: Of its `Row`.
         left_out: Why there is no text.
         note: Of its `Row`.
@@ -282,10 +283,12 @@ def _documents(
             )
         split = side or _drawn(row.text, config)
         of_row = Document(domain, split, None, row.number, reached=row.reached, note=row.note)
-        size: int | None = len(row.text.strip().encode())
-        if not size:
+        stripped = row.text.strip()
+        size = row.whole if pieces else len(stripped.encode())
+        if not stripped:
             yield of_row._replace(left_out="empty", row_bytes=size)
-        for text in _cut(row.text, config.longest_document, earliest, 1) if size else ():
+            continue
+        for text in _cut(row.text, config.longest_document, earliest, 1):
             if len(text) >= config.shortest:
                 yield of_row._replace(text=text, row_bytes=size)
             elif text:
@@ -308,11 +311,14 @@ def in_pieces(rows: Iterable[Row], config: CorpusConfig) -> Iterator[Row]:
     number, length, least = 0, config.piece, max(SHORT_END, config.shortest)
     for row in rows:
         pieces: Iterable[str | None] = [row.text]
-        if row.text is not None and row.text.strip():
+        whole = None if row.text is None else len(row.text.strip().encode())
+        if whole and row.text is not None:
             pieces = _cut(row.text.strip(), length, length // 2, least)
         for text in pieces:
             number += 1
-            yield Row(number, text, row.domain, 0, row.note if number == 1 else None)
+            note = row.note if number == 1 else None
+            yield Row(number, text, row.domain, note=note, whole=whole)
+            whole = None
 
 
 def _cut(text: str, longest: int, earliest: int, least: int) -> Iterator[str]:

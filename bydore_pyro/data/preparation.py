@@ -189,15 +189,18 @@ def units_of(
     found = {}
     for name, (count, size) in counts.items():
         own = [*of_domain.get(name, ()), *of_domain.get(None, ())]
-        texts = [file for file in own if file.path is not None and not is_row_file(file.path)]
-        rows = sum(file.of_rows for file in own if file not in texts)
+        rows = sum(file.of_rows and not _is_text(file) for file in own)
         if 0 < rows < len(own):
             continue
-        if listed and len(texts) == len(own):
-            sizes = [file.size for file in texts if file.size]
+        if listed and all(map(_is_text, own)):
+            sizes = [file.size for file in own if file.size]
             count, size = len(sizes), sum(sizes)
         found[name] = {"of": "rows" if rows else "files", "count": count, "bytes": size}
     return found
+
+
+def _is_text(file: File) -> bool:
+    return file.path is not None and not is_row_file(file.path)
 
 
 def _leave_out(

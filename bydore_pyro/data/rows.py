@@ -86,6 +86,7 @@ class Row(NamedTuple):
         reached: Bytes of a compressed file, or of a row group, that its part has taken up to there;
             0 in other files.
         note: How the file was read where there is another way, in the first row that shows it.
+        whole: Bytes of the text that it is the first piece of; None of what is no first piece.
     """
 
     number: int
@@ -93,6 +94,7 @@ class Row(NamedTuple):
     domain: str | None = None
     reached: int = 0
     note: str | None = None
+    whole: int | None = None
 
 
 def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterator[Row]:
