@@ -17,7 +17,7 @@ COMMANDS = {
     "search": "Finds the domain weights that suit a validation set, and writes a run folder",
     "ask": "Answers other questions from what a search has measured",
     "fit": "Finds a mixture by any method, within a budget of FLOPs",
-    "report": "Prints the results of runs and writes an HTML page",
+    "report": "Prints the results of runs",
     "export": "Writes a mixture in a trainer's format",
     "train": "Trains a target model on exactly a mixture",
     "evaluate": "Scores a trained model on benchmarks, and measures its loss on text",

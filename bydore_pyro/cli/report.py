@@ -34,7 +34,7 @@ class ReportOptions:
 
 @one_line_errors("bydore report")
 def report_command(arguments: Sequence[str]) -> None:
-    """Prints the results of runs; of one run it writes an HTML page too, which needs neither
+    """Prints the results of runs. For one run it also writes an HTML page, which needs neither
     network nor server. Several runs are compared in a table, without a page."""
     about = report_command.__doc__ or ""
     given = parse_options(arguments, "bydore report", about, ReportOptions, common=COMMON).page

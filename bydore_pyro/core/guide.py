@@ -119,6 +119,10 @@ class MixtureGuide(AutoGuide):
         """Samples, and returns values by site: the weights ``(..., K)``, the scale if there is one.
 
         Further arguments of the model are ignored.
+
+        Raises:
+            ValueError: When a stored parameter has another shape, or a plate no dimension in the
+                posterior.
         """
         for name, stored, own in stored_by_others(self):
             if stored.shape != own.shape:

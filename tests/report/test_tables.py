@@ -66,7 +66,7 @@ def test_weights(record: RunRecord) -> None:
     told = cells(weights_table(record_of(capped)), "code")
     assert (told["weight"], told["uncapped"]) == ("0.4000", "0.4596")
     prior = dict(zip(NAMES, (0.1, 0.1, 0.4, 0.4), strict=True))
-    told = cells(weights_table(record_of(metrics={"gain_over_prior": {"prior": prior}})), "code")
+    told = cells(weights_table(record_of(metrics={"table": {"prior": prior}})), "code")
     assert told["than the prior"] == "more"
 
 
