@@ -77,7 +77,7 @@ def test_compare_withholds_domains_of_a_folder(tmp_path: Path, run_here: Run) ->
     weights = [set(target["methods"]["natural"]["weights"]) for target in targets.values()]
     assert weights == [{"b", "c"}, {"a", "c"}]
     fits = (run / "fits").glob("*a-natural*")
-    assert [path.name for path in fits] == ["withheld-a-natural.json"]
+    assert [path.name for path in fits] == ["withheld-a-natural"]
     for target, message in {
         "withheld:d": "domain of the data (a, b, c), found 'd'",
         "case1": "found 'docstrings'",
