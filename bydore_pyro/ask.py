@@ -14,109 +14,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, get_type_hints
+from typing import get_type_hints
 
 from torch import Tensor
 
+from bydore_pyro import files, measure, search, setup
 from bydore_pyro.answer import Answer, Outlook, Question, TriedSteps, outlook_of
-from bydore_pyro.command_line import Checked, option, options_of
+from bydore_pyro.command_line import options_of
 from bydore_pyro.data import Domains, selected
 from bydore_pyro.errors import DataError, RunFolderError, expecting
-from bydore_pyro.files import read_as
-from bydore_pyro.measure import (
-    Measurement,
-    TargetMeasurement,
-    measure,
-    read_measurements,
-    read_readings,
-    set_parameters,
-)
 from bydore_pyro.mixture import Mixture, mixture_from, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch
-from bydore_pyro.search import answered, trial_plan, tried_before
-from bydore_pyro.setup import (
-    KNOWN,
-    Metrics,
-    Options,
-    QuestionConfig,
-    absolute,
-    belongs_of,
-    common_metrics,
-    forecasts,
-    hashes_of,
-    is_finished,
-    load_domains,
-    mixture_anywhere,
-    proxy_of,
-    question_of,
-    read_targets,
-    search_domains,
-    targets_of,
-    tell_cautions,
-    weights_in,
-    weights_of,
-)
 
 GIVEN = "given_mixture.json"  # in an answer's folder: the mixture that was asked about
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskConfig(Checked):
-    """How a search is asked.
-
-    Raises:
-        ValueError: When an option is out of its range, or `against` stands without `mixture`.
-    """
-
-    text_column: str | None = option(
-        None, "Column of the text in files of --validation. Default: the run's own."
-    )
-    drop: list[str] = option([], "Domains of the run that are not to be trained on.")
-    add: list[str] = option(
-        [],
-        "Token stores (bydore prepare --tokenizer, the run's) whose domains are to be trained on "
-        "too. A domain of the same name replaces the run's.",
-    )
-    mixture: str | None = option(
-        None,
-        "Mixture whose losses are forecast: a run's folder, a file of weights, or a published "
-        "mixture.",
-    )
-    against: str | None = option(
-        None, "With --mixture: the mixture to compare its losses with. Default: the answer."
-    )
-    trials: int = option(
-        0,
-        "Trial runs, as for bydore search. For the targets of the run those that it made count "
-        "anyway.",
-        least=0,
-        most=4,
-    )
-    validation_sequences: int | None = option(
-        None,
-        "Maximum number of sequences of the targets that are measured. Default: the run's own.",
-        least=16,
-    )
-    data: str | None = option(
-        None,
-        "Where the run's text lies now. Domains whose text has changed are measured anew. "
-        "Default: where it lay.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.against is not None and self.mixture is None:
-            raise ValueError("Expected --mixture with --against, found none")
-
-    def anywhere(self) -> Self:
-        """Returns options whose files and folders are found from any working directory."""
-        return dataclasses.replace(
-            self,
-            add=[absolute(place) for place in self.add],
-            mixture=self.mixture and mixture_anywhere(self.mixture),
-            against=self.against and mixture_anywhere(self.against),
-            data=self.data and absolute(self.data),
-        )
 
 
 @dataclass(frozen=True)
@@ -133,16 +43,18 @@ class Asked:
         mixture: The mixture that was asked about; None without one.
     """
 
-    options: Options
+    options: setup.Options
     domains: Domains
     question: Question
     answer: Answer
-    metrics: Metrics
+    metrics: setup.Metrics
     given: Outlook | None = None
     mixture: Mixture | None = None
 
 
-def ask(run: Path, asked: QuestionConfig, out: Path, config: AskConfig | None = None) -> Asked:
+def ask(
+    run: Path, asked: setup.QuestionConfig, out: Path, config: setup.AskConfig | None = None
+) -> Asked:
     """Answers a question from what a search has measured and read.
 
     Args:
@@ -157,23 +69,25 @@ def ask(run: Path, asked: QuestionConfig, out: Path, config: AskConfig | None = 
         RunFolderError: When the search has not ended.
         ValueError: When no mixture meets the bounds under the forecast.
     """
-    config = config or AskConfig()
+    config = config or setup.AskConfig()
     options = _options_for(run, asked, config)
     record = _record_of(run)
-    whole = load_domains(options, config.add, config.text_column)
+    whole = setup.load_domains(options, config.add, config.text_column)
     kept = _kept(run, record, options, whole)
-    readings = list(read_readings(run))
+    readings = list(measure.read_readings(run))
     names = _remaining(whole.names, config.drop)
     options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
     seed = options.run.seed
     # The same text is kept as for the search.
-    domains = search_domains(options, whole.corpus, seed, whole.num_domains)
-    tell_cautions(options, domains)
-    texts = hashes_of(whole)
+    domains = setup.search_domains(options, whole.corpus, seed, whole.num_domains)
+    setup.tell_cautions(options, domains)
+    texts = setup.hashes_of(whole)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    question = question_of(options, domains)  # refused, as the mixtures, before anything is read
+    question = setup.question_of(
+        options, domains
+    )  # refused, as the mixtures, before anything is read
     given = _given(config, domains)
-    if given and (anew or not forecasts(names, readings)):
+    if given and (anew or not setup.forecasts(names, readings)):
         raise DataError(
             "Expected a search that read the losses of all these domains twice or more, for a "
             "forecast of --mixture, found none"
@@ -181,12 +95,12 @@ def ask(run: Path, asked: QuestionConfig, out: Path, config: AskConfig | None = 
     cost = Cost()
     rounds = _rounds(options, whole, domains, kept, anew, cost)
     with cost.part("guide"):
-        targets = targets_of(domains, rounds, seed, measured=whole.names)
+        targets = setup.targets_of(domains, rounds, seed, measured=whole.names)
     tried = None if anew else _own_trials(run, record, domains)
-    plan = trial_plan(options, domains, out / "trials")
+    plan = search.trial_plan(options, domains, out / "trials")
     known = [] if anew else readings
-    answer, _ = answered(question, domains, targets, known, plan, cost, tried, seed=seed)
-    metrics = common_metrics(
+    answer, _ = search.answered(question, domains, targets, known, plan, cost, tried, seed=seed)
+    metrics = setup.common_metrics(
         *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
     )
     judged = _judged(config, given, question, answer, domains) if given else None
@@ -194,17 +108,17 @@ def ask(run: Path, asked: QuestionConfig, out: Path, config: AskConfig | None = 
     return Asked(options, domains, question, answer, metrics, judged, mixture)
 
 
-def _options_for(run: Path, asked: QuestionConfig, config: AskConfig) -> Options:
+def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig) -> setup.Options:
     """Returns the options of a search, with what is asked in place of its own.
 
     What a model had read before counts for a run of some length: without one it says nothing.
     """
-    parts = get_type_hints(Options)
+    parts = get_type_hints(setup.Options)
     with expecting(f"Expected a search's folder, found {run}:", Exception):
         content = json.loads((run / "config.json").read_text(encoding="utf-8"))
         if missing := [part for part in parts if part not in content]:
             raise ValueError(f"a run of another version, without options of '{missing[0]}'")
-        searched = options_of({part: content[part] for part in parts}, Options)
+        searched = options_of({part: content[part] for part in parts}, setup.Options)
     validation = asked.validation or searched.question.validation
     own = dataclasses.replace(
         searched.run,
@@ -220,23 +134,25 @@ def _options_for(run: Path, asked: QuestionConfig, config: AskConfig) -> Options
     )
 
 
-def _record_of(run: Path) -> Metrics:
+def _record_of(run: Path) -> setup.Metrics:
     """Returns the record of a search that has ended and kept what it measured."""
     require_finished(run)
-    if not is_finished(run):
+    if not setup.is_finished(run):
         raise RunFolderError(
             f"Expected a finished search in {run}, found no sound metrics.json that names the "
             "weights of its mixture.json"
         )
-    record = read_as(Metrics, run / "metrics.json")
+    record = files.read_as(setup.Metrics, run / "metrics.json")
     if not record.measured:
         raise DataError(f"Expected a search by matching that kept what it measured, found {run}")
     return record
 
 
-def _kept(run: Path, record: Metrics, options: Options, whole: Domains) -> list[Measurement]:
+def _kept(
+    run: Path, record: setup.Metrics, options: setup.Options, whole: Domains
+) -> list[measure.Measurement]:
     """Returns the measurements of a search, which must be those that its record names."""
-    kept = read_measurements(run, belongs_of(options, whole))
+    kept = measure.read_measurements(run, setup.belongs_of(options, whole))
     if tuple(one.sha256 for one in kept) != record.measured:
         other = len(kept) == len(record.measured)
         raise DataError(
@@ -246,15 +162,15 @@ def _kept(run: Path, record: Metrics, options: Options, whole: Domains) -> list[
     return kept
 
 
-def _given(config: AskConfig, domains: Domains) -> list[Tensor]:
+def _given(config: setup.AskConfig, domains: Domains) -> list[Tensor]:
     """Returns the weights ``(K,)`` of the mixture that is asked about, and of the other one."""
     sources = [one for one in (config.mixture, config.against) if one is not None]
-    return [weights_of(source, domains) for source in sources]
+    return [setup.weights_of(source, domains) for source in sources]
 
 
 def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
     """Returns the mixture that was asked about, as its source has it."""
-    if source not in KNOWN:
+    if source not in setup.KNOWN:
         return mixture_from(source)
     known = Mixture(
         names=domains.names,
@@ -266,7 +182,11 @@ def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
 
 
 def _judged(
-    config: AskConfig, given: Sequence[Tensor], question: Question, answer: Answer, domains: Domains
+    config: setup.AskConfig,
+    given: Sequence[Tensor],
+    question: Question,
+    answer: Answer,
+    domains: Domains,
 ) -> Outlook | None:
     """Returns the losses of the given mixture, beside those of the other, or of the answer."""
     if answer.forecast is None:
@@ -274,11 +194,11 @@ def _judged(
     if config.against is not None:
         other = {config.against: given[-1]}
     else:
-        other = {"the answer": weights_in(answer.mixture, domains)}
+        other = {"the answer": setup.weights_in(answer.mixture, domains)}
     return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
 
 
-def _own_trials(run: Path, record: Metrics, domains: Domains) -> TriedSteps | None:
+def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedSteps | None:
     """Returns the trials that the search made, where the question is about the same domains and
     the same targets, which its trials were read on; None elsewhere."""
     targets = domains.validation_shares
@@ -292,7 +212,7 @@ def _own_trials(run: Path, record: Metrics, domains: Domains) -> TriedSteps | No
             return None
         if before[name]["validation"]["sha256"] != now[name]["validation"]["sha256"]:
             return None
-    return tried_before(record.trials, domains)
+    return search.tried_before(record.trials, domains)
 
 
 def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
@@ -304,27 +224,27 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
 
 
 def _rounds(
-    options: Options,
+    options: setup.Options,
     everything: Domains,
     asked: Domains,
-    kept: Sequence[Measurement],
+    kept: Sequence[measure.Measurement],
     anew: Sequence[str],
     cost: Cost,
-) -> list[TargetMeasurement]:
+) -> list[measure.TargetMeasurement]:
     """Measures the domains that the search did not know where it measured the others, and reads the
     targets there."""
     from tqdm import tqdm
 
-    proxy = proxy_of(options, asked, cost)
+    proxy = setup.proxy_of(options, asked, cost)
     sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
     each = options.search.sequences_of_round(everything.num_domains)
 
-    def with_new(one: Measurement) -> Measurement:
-        set_parameters(proxy, one)
+    def with_new(one: measure.Measurement) -> measure.Measurement:
+        measure.set_parameters(proxy, one)
         known = {name: sample for name, sample in one.samples.items() if name not in anew}
         with cost.part("gradients"):
-            own = measure(sketch, everything, each, one.step, known)
+            own = measure.measure(sketch, everything, each, one.step, known)
         return dataclasses.replace(one, samples=own.samples)
 
     bar = tqdm(kept, unit="round", desc="targets")
-    return read_targets(sketch, map(with_new, bar), asked)
+    return setup.read_targets(sketch, map(with_new, bar), asked)

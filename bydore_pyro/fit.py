@@ -7,30 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bydore_pyro import data, measure, methods, search, setup, trials
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.data import Domains
-from bydore_pyro.measure import READ
-from bydore_pyro.methods import (
-    DOptimalConfig,
-    Fit,
-    FixedConfig,
-    MDEConfig,
-    RegMixConfig,
-    fit_autoscale,
-    fit_d_optimal,
-    fit_doremi,
-    fit_human,
-    fit_mde,
-    fit_mixmin,
-    fit_natural,
-    fit_regmix,
-    fit_single,
-    fit_uniform,
-    fit_unimax,
-)
-from bydore_pyro.search import TrialPlan, plain_problem, search_in
-from bydore_pyro.setup import MethodDetails, Options
-from bydore_pyro.trials import Problem
 
 SEARCH_SHARE = 0.65  # of ByDoRe's budget is for the search where trials are paid from it too
 #: Methods whose proxies can repeat text as the run will.
@@ -60,14 +38,14 @@ class BudgetConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodOptions(Options):
+class MethodOptions(setup.Options):
     """The options of a search and of every other method."""
 
     budget: BudgetConfig
-    fixed: FixedConfig
-    regmix: RegMixConfig
-    design: DOptimalConfig
-    mde: MDEConfig
+    fixed: methods.FixedConfig
+    regmix: methods.RegMixConfig
+    design: methods.DOptimalConfig
+    mde: methods.MDEConfig
 
     @property
     def repeated_tokens(self) -> float | None:
@@ -83,55 +61,55 @@ class MethodOptions(Options):
         return self.run_tokens
 
 
-def problem_of(options: MethodOptions, domains: Domains, runs: Path) -> Problem:
+def problem_of(options: MethodOptions, domains: data.Domains, runs: Path) -> trials.Problem:
     """Returns the problem that options pose. Its finished proxies lie in the folder `runs`; they
     are evaluated on the validation set, all of which a search reads too."""
     return dataclasses.replace(
-        plain_problem(options, domains, runs),
+        search.plain_problem(options, domains, runs),
         budget=options.budget.budget,
         run_tokens=options.repeated_tokens,
     )
 
 
-def bydore_steps(problem: Problem, options: Options) -> int:
+def bydore_steps(problem: trials.Problem, options: setup.Options) -> int:
     """Returns how many steps of the search the budget allows, at least 2.
 
     Raises:
         DataError: When it does not reach for one.
     """
-    search, linear = options.search, options.linear
+    config, linear = options.search, options.linear
     if options.run.evidence == "matching":
-        return _matching_steps(problem, options, SEARCH_SHARE if search.trials else 1.0)
+        return _matching_steps(problem, options, SEARCH_SHARE if config.trials else 1.0)
     measured = linear.signal_sequences * min(len(problem.names), linear.signal_domains)
     update = linear.validation_batch + 2 / 3 * measured  # a finite difference: two forward passes
-    step = 1 + update / search.batch_sequences  # in training steps
+    step = 1 + update / config.batch_sequences  # in training steps
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
 
 
-def _matching_steps(problem: Problem, options: Options, part: float) -> int:
+def _matching_steps(problem: trials.Problem, options: setup.Options, part: float) -> int:
     """The options' steps, or as many as this part of the budget allows beside the measurements."""
-    search, domains = options.search, len(problem.names)
-    sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
-    checked = 2 / 3 * domains * search.sequences_of_check(domains)  # two forward passes
-    read = domains * READ / 3  # one forward pass
-    measured = (search.rounds * (sequences + read) + checked) / search.batch_sequences
+    config, domains = options.search, len(problem.names)
+    sequences = domains * config.sequences_of_round(domains) + options.run.validation_sequences
+    checked = 2 / 3 * domains * config.sequences_of_check(domains)  # two forward passes
+    read = domains * measure.READ / 3  # one forward pass
+    measured = (config.rounds * (sequences + read) + checked) / config.batch_sequences
     other = measured - problem.evaluation_steps()  # no proxy of a search is evaluated
     most = problem.steps_for("bydore", 1 / part, other / part)
-    return max(2 ** (search.rounds - 1), min(search.steps, most))
+    return max(2 ** (config.rounds - 1), min(config.steps, most))
 
 
-def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
+def fit_bydore(problem: trials.Problem, options: setup.Options, folder: Path) -> methods.Fit:
     """Searches the posterior within the budget, with the trials that the options ask for, in
     `folder`; continues a run that is there.
 
     Raises:
-        DataError: When the budget does not reach, or see `Problem.text_for`.
+        DataError: When the budget does not reach, or see `trials.Problem.text_for`.
     """
-    plan, trials = None, options.search.trials
-    if options.run.evidence == "matching" and trials:
-        runs = trials / (1 - SEARCH_SHARE)
+    plan, count = None, options.search.trials
+    if options.run.evidence == "matching" and count:
+        runs = count / (1 - SEARCH_SHARE)
         tried = problem.read_on_all()
-        plan = TrialPlan(tried, trials, min(problem.steps, tried.steps_for("bydore", runs)))
+        plan = search.TrialPlan(tried, count, min(problem.steps, tried.steps_for("bydore", runs)))
         problem.text_for(plan.steps)  # refused before the search, not after it
     steps = bydore_steps(problem, options)
     warmup = min(options.linear.guide_warmup, steps - 1)
@@ -141,33 +119,33 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
         linear=dataclasses.replace(options.linear, guide_warmup=warmup),
         run=dataclasses.replace(options.run, out=str(folder), tokens=None),
     )
-    found = search_in(varied, problem.corpus, folder, "bydore", plan)
+    found = search.search_in(varied, problem.corpus, folder, "bydore", plan)
     problem.cost.add(found.proxy.cost.report()["parts"])
-    parts = (part.name for part in dataclasses.fields(MethodDetails))
-    details = MethodDetails(**{part: getattr(found.metrics, part) for part in parts})
+    parts = (part.name for part in dataclasses.fields(setup.MethodDetails))
+    details = setup.MethodDetails(**{part: getattr(found.metrics, part) for part in parts})
     draws = found.answer.draws.numpy() if found.answer.sites else None
-    return Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)
+    return methods.Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)
 
 
-METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
-    "uniform": lambda problem, options, folder: fit_uniform(problem),
-    "natural": lambda problem, options, folder: fit_natural(problem),
-    "unimax": lambda problem, options, folder: fit_unimax(
+METHODS: dict[str, Callable[[trials.Problem, MethodOptions, Path], methods.Fit]] = {
+    "uniform": lambda problem, options, folder: methods.fit_uniform(problem),
+    "natural": lambda problem, options, folder: methods.fit_natural(problem),
+    "unimax": lambda problem, options, folder: methods.fit_unimax(
         problem, options.fixed, options.run_tokens
     ),
-    "human": lambda problem, options, folder: fit_human(problem, options.fixed),
-    "single": lambda problem, options, folder: fit_single(problem, options.fixed),
-    "doremi": lambda problem, options, folder: fit_doremi(problem),
-    "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
-    "d_optimal": lambda problem, options, folder: fit_d_optimal(problem, options.design),
-    "autoscale": lambda problem, options, folder: fit_autoscale(problem),
-    "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
-    "mixmin": lambda problem, options, folder: fit_mixmin(problem),
+    "human": lambda problem, options, folder: methods.fit_human(problem, options.fixed),
+    "single": lambda problem, options, folder: methods.fit_single(problem, options.fixed),
+    "doremi": lambda problem, options, folder: methods.fit_doremi(problem),
+    "regmix": lambda problem, options, folder: methods.fit_regmix(problem, options.regmix),
+    "d_optimal": lambda problem, options, folder: methods.fit_d_optimal(problem, options.design),
+    "autoscale": lambda problem, options, folder: methods.fit_autoscale(problem),
+    "mde": lambda problem, options, folder: methods.fit_mde(problem, options.mde),
+    "mixmin": lambda problem, options, folder: methods.fit_mixmin(problem),
     "bydore": fit_bydore,
 }
 
 
-def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
+def fit(method: str, problem: trials.Problem, options: MethodOptions, folder: Path) -> methods.Fit:
     """Finds a mixture by the method of that name, within the bounds of the problem.
 
     Args:

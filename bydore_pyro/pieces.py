@@ -21,9 +21,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bydore_pyro import files, terminal
 from bydore_pyro.errors import DataError, expecting, one_line, require
-from bydore_pyro.files import versions
-from bydore_pyro.terminal import stop_if_asked, tell
 
 #: The help of `--cluster`.
 CLUSTER = (
@@ -71,7 +70,7 @@ def join_cluster(address: str | None) -> None:
             with suppress(ValueError):  # not in the main thread
                 signal.signal(number, handler)
     found = ray.cluster_resources()
-    tell(f"cluster {address}: {found.get('CPU', 0):g} CPUs, {found.get('GPU', 0):g} GPUs")
+    terminal.tell(f"cluster {address}: {found.get('CPU', 0):g} CPUs, {found.get('GPU', 0):g} GPUs")
 
 
 def _require_listener(address: str) -> None:
@@ -136,7 +135,7 @@ def run_pieces(
         try:
             while running:
                 ended, _ = ray.wait([*running], timeout=SECONDS_TO_ASK)
-                stop_if_asked()
+                terminal.stop_if_asked()
                 for reference in ended:
                     number = running.pop(reference)
                     yield number, tasks[number].result()
@@ -192,7 +191,7 @@ def on_cluster(
     needs: Any = {"num_cpus": threads or 1, "num_gpus": gpus, "max_retries": LOST}
     task = ray.remote(**needs)(_work)
     sent = ray.put(_packed(function))
-    place = threads, os.getcwd(), versions()
+    place = threads, os.getcwd(), files.versions()
     return lambda *arguments: Task(task.remote(sent, place, arguments))
 
 
@@ -201,7 +200,7 @@ def _work(sent: bytes, place: tuple[int | None, str, dict[str, str]], arguments:
     global _in_task
     _in_task, (threads, folder, wanted) = True, place
     host = socket.gethostname()
-    if (found := versions()) != wanted:
+    if (found := files.versions()) != wanted:
         raise DataError(
             f"Expected {wanted} on every machine of the cluster, found {found} on {host}"
         )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas
 from common import markdown, require_judged, verify
 
-from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.ask import ask
 from bydore_pyro.command_line import option
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.files import RunFolder, plain
@@ -21,6 +21,7 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.search import search, search_in
 from bydore_pyro.setup import (
+    AskConfig,
     Options,
     QuestionConfig,
     begin_run,

@@ -19,7 +19,7 @@ import numpy as np
 from common import fresh_models, leave, markdown, run_main, with_error
 
 from bydore_pyro.answer import candidate
-from bydore_pyro.ask import AskConfig, ask
+from bydore_pyro.ask import ask
 from bydore_pyro.command_line import Checked, Tokens, option
 from bydore_pyro.data import Domains
 from bydore_pyro.files import RunFolder, plain
@@ -27,7 +27,14 @@ from bydore_pyro.law import Objective
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.search import plain_problem, search
-from bydore_pyro.setup import Options, QuestionConfig, begin_run, is_finished, load_domains
+from bydore_pyro.setup import (
+    AskConfig,
+    Options,
+    QuestionConfig,
+    begin_run,
+    is_finished,
+    load_domains,
+)
 
 ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
 match, and train fresh models on them, as long as the search and longer."""

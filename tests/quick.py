@@ -22,8 +22,8 @@ import bydore_pyro.core.metropolis
 import bydore_pyro.core.posterior
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
+import bydore_pyro.proxy
 import bydore_pyro.report.page
-import bydore_pyro.setup.domains
 from bydore_pyro.data.documents import File
 from bydore_pyro.data.environment import KINDS, environment_files
 from bydore_pyro.proxy import model_source
@@ -64,7 +64,7 @@ QUICK = (
     (bydore_pyro.data.environment, "environment_files", some_sources),
     (bydore_pyro.data.sources, "environment_files", some_sources),
     (bydore_pyro.report.page, "as_svg", lambda figure, salt: ""),
-    (bydore_pyro.setup.domains, "model_source", smaller),
+    (bydore_pyro.proxy, "model_source", smaller),
 )
 
 

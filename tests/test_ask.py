@@ -13,14 +13,14 @@ from tiny import ALPHABETS, write_domains, write_lines
 
 from bydore_pyro.answer.answer import Answer
 from bydore_pyro.answer.steps import LAW
-from bydore_pyro.ask import AskConfig, Asked, ask
+from bydore_pyro.ask import Asked, ask
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import plain
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.setup.domains import hashes_of
-from bydore_pyro.setup.question_config import QuestionConfig
+from bydore_pyro.setup.question_config import AskConfig, QuestionConfig
 
 QUESTION = {each.name for each in dataclasses.fields(QuestionConfig)}
 
@@ -169,7 +169,7 @@ def test_text_that_is_measured_anew_says_what_the_search_found(
     """As if the text of `b` were another: its sequences are those that the search measured."""
     before, _ = asked_of(measured_run, tmp_path, validation=["b"]).answer.evidence
     changed = lambda domains: hashes_of(domains) | {"b": "another"}  # noqa: E731
-    monkeypatch.setattr("bydore_pyro.ask.hashes_of", changed)
+    monkeypatch.setattr("bydore_pyro.setup.hashes_of", changed)
     found = asked_of(measured_run, tmp_path, validation=["b"])
     assert found.metrics.measured_anew == ("b",)
     assert found.answer.forecast is None

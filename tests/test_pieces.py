@@ -26,6 +26,7 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError
+from bydore_pyro.files.origins import versions
 from bydore_pyro.measure.measurement import Measurement, measure
 from bydore_pyro.pieces import Task, cluster_cpus, join_cluster, on_cluster, run_pieces
 from bydore_pyro.proxy.gradients import GradientSketch
@@ -79,7 +80,7 @@ def test_mapped_arrays_are_sent_by_their_place(tmp_path: Path) -> None:
     for array in (numbers, mapped[::2], read, np.empty(0)):
         np.testing.assert_array_equal(pickle.loads(pieces._packed(array)), array)
     sent = pieces._packed(partial(np.sum, np.asarray(mapped)))
-    place = torch.get_num_threads(), str(tmp_path), pieces.versions()
+    place = torch.get_num_threads(), str(tmp_path), versions()
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
         patch.chdir(tmp_path)

@@ -89,7 +89,7 @@ def rewrite(path: Path) -> None:
 def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], None]) -> None:
     """Makes a change after the first step of a command."""
     if command == "search":
-        from bydore_pyro.search.matching import measured_training
+        from bydore_pyro.measure import measured_training
 
         def changed(*given: Any, **named: Any) -> Iterator[Any]:
             for number, step in enumerate(measured_training(*given, **named), start=1):
@@ -97,7 +97,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
                     change()
                 yield step
 
-        monkeypatch.setattr("bydore_pyro.search.matching.measured_training", changed)
+        monkeypatch.setattr("bydore_pyro.measure.measured_training", changed)
         return
     from bydore_pyro.training.training import RunCallback
 

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from bydore_pyro import answer, core
 from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.algorithm1.search import LinearSearch
-from bydore_pyro.answer import (
-    CHAINS,
-    Answer,
-    Question,
-    mixture_of_draws,
-    mixture_within,
-    sums_of_draws,
-)
-from bydore_pyro.core import GammaDirichlet, GuideFit, guide_fit, mixture_model
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture, Sums
 
@@ -31,7 +23,7 @@ BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
 UNITS = dict.fromkeys(("losses", "g", *BY_STEP), "nats per token")
 
 
-def averaged_answer(state: LinearSearch, question: Question) -> Answer:
+def averaged_answer(state: LinearSearch, question: answer.Question) -> answer.Answer:
     """Returns the exact mean of the averaged posterior, ``q(w) = mean over steps t of q_t(w)``.
 
     The average is a mixture: each draw takes one step of the averaged window and samples that
@@ -49,8 +41,8 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
     if isinstance(state.learner, BayesianLearner):
         sites = _draws(state)
         draws = sites["w"].flatten(0, 1).double()
-        mixture = mixture_of_draws(draws, mean, question)
-        sums = sums_of_draws(draws, mean, question)
+        mixture = answer.mixture_of_draws(draws, mean, question)
+        sums = answer.sums_of_draws(draws, mean, question)
     else:
         mixture = Mixture(
             names=names,
@@ -59,20 +51,20 @@ def averaged_answer(state: LinearSearch, question: Question) -> Answer:
             data_sha256=question.data_sha256,
         )
     mixture = dataclasses.replace(mixture, notes=question.notes)
-    mixture = mixture_within(mixture, question, free=True)
+    mixture = answer.mixture_within(mixture, question, free=True)
     mixture = mixture.unpooled(question.pools)
-    return Answer(mixture=mixture, names=names, sites=sites, sums=sums)
+    return answer.Answer(mixture=mixture, names=names, sites=sites, sums=sums)
 
 
 def _draws(state: LinearSearch) -> dict[str, torch.Tensor]:
     """Returns draws of the weights and the concentrations, ``(4, D, K)``."""
-    steps = np.random.default_rng(SEED).integers(len(state.window), size=CHAINS * DRAWS)
+    steps = np.random.default_rng(SEED).integers(len(state.window), size=answer.CHAINS * DRAWS)
     concentration = torch.from_numpy(np.stack([state.window[t].concentration for t in steps]))
     rate = torch.from_numpy(np.stack([state.window[t].rate for t in steps]))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
-    shape = (CHAINS, DRAWS)
+        log_w, log_beta = core.GammaDirichlet(concentration, rate).rsample_log()
+    shape = (answer.CHAINS, DRAWS)
     return {"w": log_w.exp().unflatten(0, shape), "beta": log_beta.exp().unflatten(0, shape)}
 
 
@@ -94,7 +86,7 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
     )
 
 
-def search_guide_fit(state: LinearSearch) -> GuideFit:
+def search_guide_fit(state: LinearSearch) -> core.GuideFit:
     """Compares the last guide of a search by linear evidence with its model.
 
     The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
@@ -110,4 +102,4 @@ def search_guide_fit(state: LinearSearch) -> GuideFit:
     kl_weight = float(np.mean([record.kl_weight for record in window]))
     arguments = (state.signals, g, kl_weight)
     with learner.isolated():
-        return guide_fit(mixture_model, learner.guide, *arguments)
+        return core.guide_fit(core.mixture_model, learner.guide, *arguments)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bydore_pyro import proxy
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.proxy import Strategy
 
 GUIDE_DECAY = 0.3  # final step sizes of the guide, as a share of the initial ones
 
@@ -23,7 +23,7 @@ class LinearConfig(Checked):
         "measures a random subset; g stays unbiased.",
         least=1,
     )
-    strategy: Strategy = option(
+    strategy: proxy.Strategy = option(
         "intra_sampling",
         "Linear: how weights are turned into batches. Sampling: they allocate a batch's sequences "
         "(intra) or choose the one domain of a batch (inter). Weighting: they multiply the "

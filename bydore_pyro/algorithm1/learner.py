@@ -13,14 +13,8 @@ from pyro import poutine
 from pyro.infer import SVI
 from torch import Tensor
 
+from bydore_pyro import core
 from bydore_pyro.algorithm1.config import LinearConfig
-from bydore_pyro.core import (
-    GammaDirichlet,
-    HypergradientELBO,
-    MixtureGuide,
-    PriorNetwork,
-    mixture_model,
-)
 
 MOST_DRAWS, DRAWS_TIMES_DOMAINS = 16, 512  # of the KL
 NETWORK_LEARNING_RATE = 3e-4  # initial step size of the network but for the domains' biases
@@ -70,14 +64,16 @@ class BayesianLearner:
     def __init__(self, num_domains: int, config: LinearConfig, steps: int, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.guide = MixtureGuide(PriorNetwork(num_domains))
+            self.guide = core.MixtureGuide(core.PriorNetwork(num_domains))
             self._rng_state = torch.get_rng_state()
         # The KL sums over domains: with many, few draws are as exact, and cost as much as many do
         # with few.
         draws = max(1, min(MOST_DRAWS, DRAWS_TIMES_DOMAINS // num_domains))
-        elbo = HypergradientELBO(num_samples=draws)
+        elbo = core.HypergradientELBO(num_samples=draws)
         optimizer = _optimizer(config, config.guide_decay(steps))
-        self._svi = SVI(_in_units_of_g(mixture_model), _in_units_of_g(self.guide), optimizer, elbo)
+        self._svi = SVI(
+            _in_units_of_g(core.mixture_model), _in_units_of_g(self.guide), optimizer, elbo
+        )
         with pyro.get_param_store().scope() as self._param_store:
             pass
 
@@ -103,7 +99,7 @@ class BayesianLearner:
             if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
                 nothing = torch.full_like(a, torch.nan)
                 return Weights(nothing, nothing, nothing, a, b)
-            q = GammaDirichlet(a, b)
+            q = core.GammaDirichlet(a, b)
             return Weights(q.sample(), q.mean, q.stddev, a, b)
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:

@@ -23,10 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro import core, data
 from bydore_pyro.algorithm1.config import LinearConfig
 from bydore_pyro.algorithm1.learner import BayesianLearner, WeightsLearner
-from bydore_pyro.core import Parameters, finite_difference
-from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, check_finite, proxy_content, restore_proxy, schedule
 
 AVERAGE_FROM = 0.5  # share of the steps after which the result averages the posterior
@@ -71,7 +70,7 @@ class LinearSearch:
         records: One a step.
     """
 
-    domains: Domains
+    domains: data.Domains
     proxy: Proxy
     config: LinearConfig
     steps: int
@@ -87,7 +86,7 @@ class LinearSearch:
     @classmethod
     def begin(
         cls,
-        domains: Domains,
+        domains: data.Domains,
         proxy: Proxy,
         config: LinearConfig,
         *,
@@ -213,7 +212,7 @@ class LinearSearch:
             return self._mean_losses(batch, "signals", None).cpu().float()
 
     def evidence(
-        self, names: Sequence[str], theta: Parameters, eta: float
+        self, names: Sequence[str], theta: core.Parameters, eta: float
     ) -> tuple[Tensor, Tensor, float]:
         """Measures around the parameters before a step, along the gradient after it.
 
@@ -233,20 +232,20 @@ class LinearSearch:
         with proxy.cost.part("hypergradient"):
             batch = self.domains.signal_batch(config.signal_sequences, names)
 
-            def losses(perturbed: Parameters) -> Tensor:
+            def losses(perturbed: core.Parameters) -> Tensor:
                 return self._mean_losses(batch, "hypergradient", perturbed)
 
-            found = finite_difference(losses, theta, direction, eta)
+            found = core.finite_difference(losses, theta, direction, eta)
         own, g = torch.stack(found).cpu().float()  # read at once
         return own, g, validation_loss
 
-    def _mean_losses(self, batch: Tensor, part: str, theta: Parameters | None) -> Tensor:
+    def _mean_losses(self, batch: Tensor, part: str, theta: core.Parameters | None) -> Tensor:
         losses = self.proxy.losses(batch, part, theta, full_precision=True)  # (m n,)
         return losses.view(-1, self.config.signal_sequences).mean(1)  # (m,)
 
 
 def _measure(
-    state: LinearSearch, signals: Tensor, theta: Parameters, eta: float
+    state: LinearSearch, signals: Tensor, theta: core.Parameters, eta: float
 ) -> tuple[Tensor, float]:
     """Measures losses and g and notes them; returns an estimate of g ``(K,)`` for the update, and
     the validation loss.

@@ -23,20 +23,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro import core
 from bydore_pyro.answer.best import Best, best_of
 from bydore_pyro.answer.draws import mixture_of_draws, mixture_within, raised, sums_of_draws
 from bydore_pyro.answer.forecast import Forecast
 from bydore_pyro.answer.outlook import Outlook, outlook_of
 from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import LAW, SEED, TriedSteps
-from bydore_pyro.core import GROUPS, Matching, Posterior, central_weights, run_mixture
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture, Sums
 
 if TYPE_CHECKING:
     import arviz
 
-CHAINS = GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
+CHAINS = core.GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
 MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
@@ -67,8 +67,8 @@ class Answer:
     names: tuple[str, ...]
     sites: Mapping[str, Tensor]
     sums: Sums = field(default_factory=Sums)
-    matching: Matching | None = None
-    posterior: Posterior | None = None
+    matching: core.Matching | None = None
+    posterior: core.Posterior | None = None
     tried: TriedSteps | None = None
     forecast: Forecast | None = None
     outlook: Outlook | None = None
@@ -79,7 +79,7 @@ class Answer:
         return self.sites["w"].flatten(0, 1)
 
     @property
-    def evidence(self) -> tuple[Matching, Posterior]:
+    def evidence(self) -> tuple[core.Matching, core.Posterior]:
         """The evidence and its posterior.
 
         Raises:
@@ -91,8 +91,8 @@ class Answer:
 
 
 def answer_of(
-    found: Matching,
-    drawn: Posterior,
+    found: core.Matching,
+    drawn: core.Posterior,
     question: Question,
     tried: TriedSteps | None = None,
     forecast: Forecast | None = None,
@@ -157,7 +157,7 @@ def answer_of(
     )
 
 
-def by_law(found: Matching, question: Question, forecast: Forecast | None) -> bool:
+def by_law(found: core.Matching, question: Question, forecast: Forecast | None) -> bool:
     """Whether a forecast decides without trial runs: the domains cover the target or are the
     targets themselves, or something else is asked than the mean.
 
@@ -177,11 +177,11 @@ def by_law(found: Matching, question: Question, forecast: Forecast | None) -> bo
 
 
 def candidate(
-    found: Matching, drawn: Posterior, length: float, run: RunLength | None = None
+    found: core.Matching, drawn: core.Posterior, length: float, run: RunLength | None = None
 ) -> Tensor:
     """Returns the weights ``(K,)`` of a step of one length, a share of the match's in (0, 1]."""
-    centre = central_weights(drawn.weights)[None], drawn.scale.median()[None]
-    return run_mixture(found, *centre, length, None if run is None else run.effective)[0]
+    centre = core.central_weights(drawn.weights)[None], drawn.scale.median()[None]
+    return core.run_mixture(found, *centre, length, None if run is None else run.effective)[0]
 
 
 def inference_data(answer: Answer) -> arviz.InferenceData:
@@ -209,7 +209,7 @@ def inference_data(answer: Answer) -> arviz.InferenceData:
     return data
 
 
-def _not_settled(drawn: Posterior) -> str:
+def _not_settled(drawn: core.Posterior) -> str:
     """Returns in words what is not known of what the target is made of, and what is."""
     sign = "SVI has not settled"
     if drawn.convergence.rhat is not None:
@@ -223,8 +223,8 @@ def _not_settled(drawn: Posterior) -> str:
 
 
 def _for_run(
-    found: Matching,
-    drawn: Posterior,
+    found: core.Matching,
+    drawn: core.Posterior,
     question: Question,
     ways: Mapping[float, float],
     best: Best | None,
@@ -240,7 +240,7 @@ def _for_run(
         run = None
     match_alone = ways.keys() == {1.0} and not found.residual.any()
     if run is None and match_alone and question.goal.at_least is None:
-        return {"w": composition, "s": scale}, central_weights(drawn.weights)
+        return {"w": composition, "s": scale}, core.central_weights(drawn.weights)
     most = MOST_DRAWS if composition.shape[-1] <= MANY else DRAWS_OF_MANY
     composition, scale = (values[:, : most // CHAINS] for values in (composition, scale))
     weights, scales = composition.flatten(0, 1).clone(), scale.flatten()
@@ -258,9 +258,9 @@ def _for_run(
             weights[own] = best.draws[some]
             own_centre = best.decision.weights
         else:
-            pushed = run_mixture(found, weights[own], scales[own], length, effective)
+            pushed = core.run_mixture(found, weights[own], scales[own], length, effective)
             weights[own] = raised(pushed, question.bounds[0])
-            own_centre = central_weights(weights[own])
+            own_centre = core.central_weights(weights[own])
         centre += own.double().mean() * own_centre
     sites = {
         "w": weights.view_as(composition),

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bydore_pyro.files import Number
+from bydore_pyro import files
 from bydore_pyro.law import LawDraws, fit_law, law_losses, losses_of
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
@@ -43,9 +43,9 @@ SCATTER = 0.3
 class Expected:
     """The loss that one run on a mixture will have: its mean and 94 % interval, nats per token."""
 
-    loss: Number
-    low: Number
-    high: Number
+    loss: files.Number
+    low: files.Number
+    high: files.Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +53,10 @@ class Difference:
     """The loss that one run on a mixture will have less that of one run on another: its mean and
     94 % interval, nats per token; and the probability that it is below 0."""
 
-    loss: Number
-    low: Number
-    high: Number
-    better: Number
+    loss: files.Number
+    low: files.Number
+    high: files.Number
+    better: files.Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +72,12 @@ class Curve:
         losses: Of the runs.
     """
 
-    at: tuple[Number, ...]
-    loss: tuple[Number, ...]
-    low: tuple[Number, ...]
-    high: tuple[Number, ...]
-    runs: tuple[Number, ...]
-    losses: tuple[Number, ...]
+    at: tuple[files.Number, ...]
+    loss: tuple[files.Number, ...]
+    low: tuple[files.Number, ...]
+    high: tuple[files.Number, ...]
+    runs: tuple[files.Number, ...]
+    losses: tuple[files.Number, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

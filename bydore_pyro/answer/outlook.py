@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from bydore_pyro import files
 from bydore_pyro.answer.best import Best, decided_on, few
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
 from bydore_pyro.answer.question import Question, RunLength
-from bydore_pyro.files import Number
 from bydore_pyro.law import best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
@@ -42,9 +42,9 @@ class Bound:
 
     domain: str
     side: str = ""
-    weight: Number | None = None
+    weight: files.Number | None = None
     costs: Expected
-    of_more: Number | None = None
+    of_more: files.Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,21 +76,21 @@ class Outlook:
         probability: That `none_worse` asks for.
     """
 
-    tokens: Number = 0.0
-    asked: Number = 0.0
+    tokens: files.Number = 0.0
+    asked: files.Number = 0.0
     objective: str = "mean"
     decided: str = ""
-    importance: Mapping[str, Number] = field(default_factory=dict)
+    importance: Mapping[str, files.Number] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
-    freedom: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    freedom: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
-    frontier: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
+    frontier: Mapping[str, tuple[files.Number, ...]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
-    worth_of_text: Mapping[str, Number] = field(default_factory=dict)
-    tolerance: Number | None = None
-    none_worse: Number | None = None
-    probability: Number | None = None
+    worth_of_text: Mapping[str, files.Number] = field(default_factory=dict)
+    tolerance: files.Number | None = None
+    none_worse: files.Number | None = None
+    probability: files.Number | None = None
 
 
 def outlook_of(

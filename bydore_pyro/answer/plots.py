@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bydore_pyro import terminal
 from bydore_pyro.mixture import Mixture, Sums, interval_of, shown_rows
-from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def domain_colours(names: Sequence[str]) -> dict[str, str]:
 def picture_label(name: str, most: int = SHORT) -> str:
     """Returns a user's name as pictures show it: without mathematics or what turns text around, and
     at most so many characters, cut in the middle: paths differ at their ends."""
-    text = visible(name)
+    text = terminal.visible(name)
     if len(text) > most:
         text = f"{text[: most // 2]}…{text[1 - most // 2 :]}"
     return text.replace("$", r"\$")
@@ -62,7 +62,7 @@ def plot_weights(mixture: Mixture, sums: Sums | None = None) -> Figure:
         colour = colours[row.name] if single else SUM
         total = sum(mixture.weights[k] for k in row.places)
         free = mixture.free_weights and sum(mixture.free_weights[k] for k in row.places)
-        caption = f"{visible(row.name)}: {total:.4f}"
+        caption = f"{terminal.visible(row.name)}: {total:.4f}"
         caption += "" if free is None else f", free of caps {free:.4f}"
         caption += "" if ends is None else f", {interval} {ends[0]:.4f} to {ends[1]:.4f}"
         if ends is not None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from bydore_pyro.law import Goal
-from bydore_pyro.mixture import by_name, effective_shares
+from bydore_pyro import law, mixture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class RunLength:
     def effective(self, weights: Tensor) -> Tensor:
         """Returns the shares of fresh text that weights ``(..., K)`` amount to."""
         given = self.rates, self.repetition_constant
-        return effective_shares(self.before + weights, *given) - effective_shares(
+        return mixture.effective_shares(self.before + weights, *given) - mixture.effective_shares(
             self.before, *given
         )
 
@@ -76,7 +75,7 @@ class Question:
     tokenizer: str
     data_sha256: str
     pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    goal: Goal = field(default_factory=Goal)
+    goal: law.Goal = field(default_factory=law.Goal)
     run: RunLength | None = None
     references: Mapping[str, Tensor] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -85,13 +84,13 @@ class Question:
     def least(self) -> dict[str, float]:
         """The smallest weights by name; none when no domain has one."""
         bounds = self.goal.at_least
-        return {} if bounds is None else by_name(self.names, bounds)
+        return {} if bounds is None else mixture.by_name(self.names, bounds)
 
     @property
     def most(self) -> dict[str, float] | None:
         """The largest weights by name; None when no domain has one."""
         bounds = self.goal.at_most
-        return None if bounds is None else by_name(self.names, bounds)
+        return None if bounds is None else mixture.by_name(self.names, bounds)
 
     @property
     def bounds(self) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.files import Number
+from bydore_pyro import files
 
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
 LAW = 0.0  # in place of a length: the mixture that the law of losses finds best
@@ -33,10 +33,10 @@ class Trial:
         weights: Shares of training tokens, by domain.
     """
 
-    length: Number
-    loss: Number
-    probability: Number
-    weights: Mapping[str, Number]
+    length: files.Number
+    loss: files.Number
+    probability: files.Number
+    weights: Mapping[str, files.Number]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class TriedSteps:
     """
 
     steps: int
-    noise: Number
+    noise: files.Number
     tried: tuple[Trial, ...]
 
     def note(self) -> str:

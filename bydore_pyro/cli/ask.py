@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from bydore_pyro.ask import AskConfig
+from bydore_pyro import files, report, setup, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
-from bydore_pyro.setup import QuestionConfig
 
 # What `--help` lists.
 COMMON = (
@@ -29,8 +28,8 @@ class AnswerConfig(Checked):
 class AskOptions:
     """All options of `bydore ask`."""
 
-    question: QuestionConfig
-    ask: AskConfig
+    question: setup.QuestionConfig
+    ask: setup.AskConfig
     answer: AnswerConfig
 
 
@@ -50,26 +49,24 @@ def _ask(run: Path, options: AskOptions) -> None:
     from contextlib import nullcontext
 
     from bydore_pyro.ask import GIVEN, ask
-    from bydore_pyro.files import RunFolder, plain
-    from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.setup import leave_answer, write_text_index
-    from bydore_pyro.terminal import tell, told_if_stopped
 
     options.question.warn_of_idle()
-    folder = RunFolder(Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"))
+    folder = files.RunFolder(
+        Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}")
+    )
     kept = f"Finished trial runs are kept. Go on with the same command and --out {folder.path}"
-    with told_if_stopped(kept) if options.ask.trials else nullcontext():
+    with terminal.told_if_stopped(kept) if options.ask.trials else nullcontext():
         asked = ask(run, options.question, folder.path, options.ask)
     given = {
         "ask": dataclasses.asdict(options.ask.anywhere()),
         "answer": {"of": str(run.absolute())},
     }
-    write_text_index(folder, asked.domains.corpus)
+    setup.write_text_index(folder, asked.domains.corpus)
     if asked.mixture is not None:
         folder.write_text(GIVEN, asked.mixture.to_json() + "\n")
     folder.write_config("ask", {**asked.options.as_dict(), **given})
-    leave_answer(folder, asked.answer, asked.metrics)
+    setup.leave_answer(folder, asked.answer, asked.metrics)
     if asked.given is not None:
-        folder.write_json("forecast.json", plain(asked.given))
-    tell(add_html_report(folder))
-    print(report_text(folder.path))
+        folder.write_json("forecast.json", files.plain(asked.given))
+    terminal.tell(report.add_html_report(folder))
+    print(report.report_text(folder.path))

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro import terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.data import file_sha256
 from bydore_pyro.evaluation import EvaluationConfig
@@ -24,7 +25,6 @@ from bydore_pyro.files import (
     provenance,
     require_new_file,
 )
-from bydore_pyro.terminal import tell, told_if_stopped
 
 # What `--help` lists.
 COMMON = (
@@ -65,7 +65,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
-        with told_if_stopped("What was scored is kept. Go on with the same command"):
+        with terminal.told_if_stopped("What was scored is kept. Go on with the same command"):
             tasks = _evaluate(folder, out, options.evaluation)
     from bydore_pyro.evaluation import average_of
 
@@ -110,7 +110,7 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
 
     model, tokenizer = load_model(folder, config.device)
     context = context_of(model, config.sequence_length)
-    tell(f"{folder}: {context}")
+    terminal.tell(f"{folder}: {context}")
 
     def keep(tasks: dict[str, Any]) -> None:
         label, result = list(tasks.items())[-1]
@@ -118,7 +118,7 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
         Kept(unfinished / f"task-{len(tasks)}", key).put(task)
         is_score = "score" in result
         found = f"{result['metric']} {result['score']:.2f}" if is_score else _as_text(result)
-        tell(f"{label}: {found}")
+        terminal.tell(f"{label}: {found}")
 
     scored = {task["label"]: task["result"] for task in before}
     tasks = evaluate_model(model, tokenizer, config, scored, keep)

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
+from bydore_pyro import files, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.export import FORMATS, ExportConfig, export_from
-from bydore_pyro.files import appearing_file, require_new_file
-from bydore_pyro.terminal import tell
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data", "tokenizer")
@@ -44,17 +43,17 @@ def export_command(arguments: Sequence[str]) -> None:
     options = parse_options(arguments, "bydore export", about, ExportOptions, common=COMMON)
     config, out = options.export, options.file.out
     if out is not None:
-        require_new_file(Path(out))
+        files.require_new_file(Path(out))
     found = export_from(options.file.run, config)
     if out is None:
         sys.stdout.write(found.text)
     else:
-        with appearing_file(Path(out)) as aside:
+        with files.appearing_file(Path(out)) as aside:
             aside.write_text(found.text, encoding="utf-8")
     for note in found.notes:
-        tell(note)
+        terminal.tell(note)
     form, step = FORMATS[config.to], config.from_step
     use = form.use if step is None else form.stage.replace("{step}", str(step))
     place = out or "FILE"
     use = use.replace("'{file}'", repr(place)).replace("{file}", shlex.quote(place))
-    tell(f"Next: {use}")
+    terminal.tell(f"Next: {use}")

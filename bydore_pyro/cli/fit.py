@@ -8,37 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.answer import CHAINS
+from bydore_pyro import answer, files, methods, mixture, proxy, report, setup, tables, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, resume_command, warn_idle
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import RunFolder, plain, provenance
 from bydore_pyro.fit import METHODS, REPEATING, MethodOptions, fit, problem_of
-from bydore_pyro.methods import Fit, fit_regmix_to_table
-from bydore_pyro.mixture import jitter, numbers_of
-from bydore_pyro.proxy import Cost
-from bydore_pyro.report import add_html_report, report_text
-from bydore_pyro.setup import (
-    SMOKE,
-    MethodDetails,
-    Metrics,
-    begin_run,
-    load_domains,
-    options_or_resumed,
-    peak_memory_megabytes,
-    run_epochs,
-    write_text_index,
-)
-from bydore_pyro.tables import (
-    RunsTable,
-    TableFit,
-    directed,
-    fit_table,
-    metric_shares,
-    prior_of,
-    read_mixtures,
-    read_runs,
-)
-from bydore_pyro.terminal import tell, told_if_stopped
 
 # What `--help` lists; `--help-all` adds the rest.
 COMMON = (
@@ -161,77 +134,79 @@ def fit_command(arguments: Sequence[str]) -> None:
     of finished runs are fitted (by our law, or RegMix's trees), and nothing is trained. --resume
     RUN continues a run that was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
-    options, resume = options_or_resumed(
-        arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON
+    options, resume = setup.options_or_resumed(
+        arguments, "bydore fit", about, FitOptions, {**setup.SMOKE, **SMALL}, COMMON
     )
     if options.fit.runs is not None:
         _fit_on_runs(options, Path(options.fit.runs))
         return
-    folder = begin_run(options, "fit", resume)
-    domains = load_domains(options)
+    folder = setup.begin_run(options, "fit", resume)
+    domains = setup.load_domains(options)
     if resume is None:
-        write_text_index(folder, domains.corpus)
+        setup.write_text_index(folder, domains.corpus)
         folder.write_config("fit", options.as_dict())
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
-    with told_if_stopped(f"Go on with: {resume_command(folder.path)}"):
+    with terminal.told_if_stopped(f"Go on with: {resume_command(folder.path)}"):
         found = fit(str(options.fit.method), problem, options, folder.path / "search")
     found = replace(found, mixture=found.mixture.unpooled(domains.pools))
-    epochs = run_epochs(options, domains, found.mixture)
+    epochs = setup.run_epochs(options, domains, found.mixture)
     _write_fit(folder, options, found, domains.names, problem.cost, epochs)
     if folder.writes:
-        tell(add_html_report(folder))
-        print(report_text(folder.path))
+        terminal.tell(report.add_html_report(folder))
+        print(report.report_text(folder.path))
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     """Fits the losses of finished runs; trains nothing."""
-    folder, run = begin_run(options, "fit", None), options.run
+    folder, run = setup.begin_run(options, "fit", None), options.run
     asked = replace(options.fit, method=options.fit.method or OF_TABLES[0])
     options = replace(options, fit=asked)
     for field in fields(run):
         if field.name in IDLE and getattr(run, field.name) != field.default:
-            tell(f"without effect beside --runs: --{field.name}")
-    table = read_runs(runs)
+            terminal.tell(f"without effect beside --runs: --{field.name}")
+    table = tables.read_runs(runs)
     for line in (*table.columns.lines(), *table.notes):
-        tell(line)
-    metrics = metric_shares(table, asked.target or [])
+        terminal.tell(line)
+    metrics = tables.metric_shares(table, asked.target or [])
     given = (asked.maximize or [], asked.minimize or [])
-    table, remarks = directed(table, metrics, *given)
+    table, remarks = tables.directed(table, metrics, *given)
     for line in remarks:
-        tell(line)
+        terminal.tell(line)
     smaller = None
     if asked.scale_up is not None:
-        smaller, lines = directed(read_runs(Path(asked.scale_up)), metrics, *given)
+        smaller, lines = tables.directed(tables.read_runs(Path(asked.scale_up)), metrics, *given)
         for line in (*smaller.columns.lines(), *smaller.notes, *lines):
-            tell(f"--scale_up: {line}")
+            terminal.tell(f"--scale_up: {line}")
     tokens = _domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
     else:
-        prior, source = prior_of(table, asked.prior)
-    tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
+        prior, source = tables.prior_of(table, asked.prior)
+    terminal.tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
     caps = None if tokens is None else _caps_of(options, tokens)
-    mixtures = None if asked.predict is None else read_mixtures(Path(asked.predict), table.domains)
+    mixtures = (
+        None if asked.predict is None else tables.read_mixtures(Path(asked.predict), table.domains)
+    )
     compared = {"prior": prior, "caps": caps, "mixtures": mixtures}
     if asked.method == "regmix":
-        found = fit_regmix_to_table(table, metrics, options.regmix, **compared)
+        found = methods.fit_regmix_to_table(table, metrics, options.regmix, **compared)
     else:
-        found = fit_table(table, metrics, smaller=smaller, **compared)
+        found = tables.fit_table(table, metrics, smaller=smaller, **compared)
     notes = list(found.mixture.notes)
     if smaller is not None:
         notes.append(f"What a domain is worth: from {len(smaller.runs)} runs of a smaller model.")
     for note in notes:
-        tell(f"bydore fit: warning: {note}")
+        terminal.tell(f"bydore fit: warning: {note}")
     read = (*remarks, *table.notes)  # what the losses and the runs are
     notes += [f"{line[0].upper()}{line[1:]}." for line in read]
     found = replace(found, mixture=replace(found.mixture, notes=tuple(notes)))
     _write_table_fit(folder, options, found, tokens)
-    tell(add_html_report(folder))
-    print(report_text(folder.path))
+    terminal.tell(report.add_html_report(folder))
+    print(report.report_text(folder.path))
 
 
-def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
+def _domain_tokens(options: FitOptions, table: tables.RunsTable) -> np.ndarray | None:
     """Returns the tokens of the table's domains ``(K,)``, None where they are not named."""
     asked, place = options.question, options.fit.domain_tokens
     limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(asked, n) is not None]
@@ -241,7 +216,7 @@ def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
         )
     if place is None:
         return None
-    found = numbers_of(Path(place))
+    found = mixture.numbers_of(Path(place))
     missing = sorted(set(table.domains) - set(found))
     if missing or not any(found.values()):
         lacking = f"none for '{missing[0]}'" if missing else "none"
@@ -266,15 +241,15 @@ def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
 
 
 def _write_table_fit(
-    folder: RunFolder, options: FitOptions, found: TableFit, tokens: np.ndarray | None
+    folder: files.RunFolder, options: FitOptions, found: tables.TableFit, tokens: np.ndarray | None
 ) -> None:
     """Writes what was found of a table's runs."""
     asked, names, epochs = options.question, found.mixture.names, {}
     if tokens is not None and asked.target_tokens is not None:
         read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
         epochs = {n: float(e) for n, e, t in zip(names, read, tokens, strict=True) if t}
-    fit = Fit(mixture=found.mixture, details=MethodDetails(table=found.record))
-    _write_fit(folder, options, fit, names, Cost(), epochs)
+    fit = methods.Fit(mixture=found.mixture, details=setup.MethodDetails(table=found.record))
+    _write_fit(folder, options, fit, names, proxy.Cost(), epochs)
     if rows := found.record.predictions:
         import pandas
 
@@ -290,11 +265,11 @@ def _write_table_fit(
 
 
 def _write_fit(
-    folder: RunFolder,
+    folder: files.RunFolder,
     options: FitOptions,
-    found: Fit,
+    found: methods.Fit,
     names: Sequence[str],
-    cost: Cost,
+    cost: proxy.Cost,
     epochs: Mapping[str, float] | None,
 ) -> None:
     """Writes mixture, metrics, trajectory and draws; files of a search stay in its own folder."""
@@ -307,22 +282,22 @@ def _write_fit(
         trajectory = xarray.Dataset({"mean": (("step", "domain"), path)}, coords=coordinates)
         folder.write_dataset("trajectory.nc", trajectory)
     if found.draws is not None:
-        chains = found.draws.reshape(CHAINS, -1, found.draws.shape[1])
+        chains = found.draws.reshape(answer.CHAINS, -1, found.draws.shape[1])
         import arviz
 
         domain = {"domain": list(names)}
         posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=domain)
         folder.write_posterior("posterior.nc", posterior)
     on_text = options.fit.runs is None
-    metrics = Metrics(
+    metrics = setup.Metrics(
         method=str(options.fit.method),
         seed=options.run.seed,
         search=cost.spent(),
-        jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
+        jitter_second_half=None if path is None else mixture.jitter(path[len(path) // 2 :]),
         **vars(found.details),
         run_tokens=options.run_tokens if on_text or options.question.target_tokens else None,
         run_epochs=epochs or {},
-        peak_memory_megabytes=peak_memory_megabytes(),
-        **provenance(() if on_text else ("scikit-learn", "lightgbm", "botorch")),
+        peak_memory_megabytes=setup.peak_memory_megabytes(),
+        **files.provenance(() if on_text else ("scikit-learn", "lightgbm", "botorch")),
     )
-    folder.write_json("metrics.json", plain(metrics))
+    folder.write_json("metrics.json", files.plain(metrics))

@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro import mixture, pieces, shards, terminal
 from bydore_pyro.command_line import Checked, Tokens, one_line_errors, option, parse_options
 from bydore_pyro.data import (
     SPLITS,
@@ -21,10 +22,6 @@ from bydore_pyro.data import (
     prepare,
 )
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.mixture import MOST_SHOWN, shown_rows
-from bydore_pyro.pieces import CLUSTER, join_cluster
-from bydore_pyro.shards import names_shards
-from bydore_pyro.terminal import Table, told_if_stopped, visible
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -70,7 +67,7 @@ class PrepareConfig(Checked):
         least=0,
         most=1024,
     )
-    cluster: str | None = option(None, CLUSTER)
+    cluster: str | None = option(None, pieces.CLUSTER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +95,14 @@ def prepare_command(arguments: Sequence[str]) -> None:
     given = options.prepare
     if given.tokens is not None and options.corpus.domain_megabytes:
         raise ValueError("Expected --tokens or --domain_megabytes, found both")
-    if names_shards(given.data):
+    if shards.names_shards(given.data):
         raise DataError(
             f"Expected text, found token shards ({given.data}), which bydore search --data reads "
             "in place"
         )
-    join_cluster(given.cluster)
+    pieces.join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
-    with told_if_stopped("What was read is kept. Go on with the same command"):
+    with terminal.told_if_stopped("What was read is kept. Go on with the same command"):
         plan = make_plan(given.data, *parts, tokens=given.tokens)
         processes = given.processes if given.processes is not None else os.cpu_count() or 1
         store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
@@ -113,8 +110,9 @@ def prepare_command(arguments: Sequence[str]) -> None:
     if count := store.index["rows_of_no_domain"]:
         print(f"Left out (rows of no domain): {count:,}.")
     for note, names in _by_note(store.index["notes"]).items():
-        print(f"{listed(map(visible, names), MOST_NAMED)}: {note}.")
-    print(f"The store is in {visible(str(store.folder))}. {visible(_next_line(store))}")
+        print(f"{listed(map(terminal.visible, names), MOST_NAMED)}: {note}.")
+    folder = terminal.visible(str(store.folder))
+    print(f"The store is in {folder}. {terminal.visible(_next_line(store))}")
 
 
 def _next_line(store: TokenStore) -> str:
@@ -135,8 +133,8 @@ def store_table(store: TokenStore) -> str:
     of branches and of the rest."""
     entries = [store.index["domains"][name] for name in store.names]
     sizes = [entry["train"]["tokens"] for entry in entries]
-    rows = shown_rows(store.names, sizes)
-    if len(sizes) <= MOST_SHOWN:
+    rows = mixture.shown_rows(store.names, sizes)
+    if len(sizes) <= mixture.MOST_SHOWN:
         rows = sorted((row for row in rows if row.kind == "domain"), key=lambda row: row.places)
         rows = [row._replace(depth=0) for row in rows]
     counts = {
@@ -155,7 +153,9 @@ def store_table(store: TokenStore) -> str:
         sampled = [_estimate(store.in_all(r.name)) if r.kind == "domain" else "" for r in rows]
         if key == "tokens" and any(sampled):
             columns["in all, about"] = sampled
-    return Table(header=tuple(columns), rows=list(zip(*columns.values(), strict=True))).as_text()
+    return terminal.Table(
+        header=tuple(columns), rows=list(zip(*columns.values(), strict=True))
+    ).as_text()
 
 
 def files_table(plan: Plan) -> str:
@@ -164,10 +164,10 @@ def files_table(plan: Plan) -> str:
     files = plan.files
     if all({*own} == {"drawn"} for own in files.values()):
         return DRAWN
-    if len(files) > MOST_SHOWN:
+    if len(files) > mixture.MOST_SHOWN:
         order = sorted(files, key=lambda name: {*files[name]} == {"drawn"})
-        files = {name: files[name] for name in order[:MOST_SHOWN]}
-        hidden = [plan.files[name] for name in order[MOST_SHOWN:]]
+        files = {name: files[name] for name in order[: mixture.MOST_SHOWN]}
+        hidden = [plan.files[name] for name in order[mixture.MOST_SHOWN :]]
         sides = dict.fromkeys(side for own in hidden for side in own)
         files[f"the rest ({len(hidden)} domains)"] = {
             side: sum(own.get(side, 0) for own in hidden) for side in sides
@@ -179,9 +179,13 @@ def files_table(plan: Plan) -> str:
         left_out = f"{sum(reasons.values()):,}" + (f" ({why})" if why else "")
         counts = [f"{own.get(side, 0):,}" for side in SIDES]
         rows.append([name or "of no domain, or of many", *counts, left_out])
-    lines = [Table(header=("files", *SIDES.values(), "left out"), rows=rows).as_text(), "", DECIDED]
+    lines = [
+        terminal.Table(header=("files", *SIDES.values(), "left out"), rows=rows).as_text(),
+        "",
+        DECIDED,
+    ]
     for what, names in _files_by_name(plan).items():
-        lines.append(visible(f"{what}: {listed(names, MOST_NAMED)}."))
+        lines.append(terminal.visible(f"{what}: {listed(names, MOST_NAMED)}."))
     return "\n".join(lines)
 
 

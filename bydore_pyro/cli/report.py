@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
+from bydore_pyro import files, report
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
-from bydore_pyro.files import appearing_file
 
 COMMON = ("out",)  # what `--help` lists
 
@@ -39,13 +39,12 @@ def report_command(arguments: Sequence[str]) -> None:
     about = report_command.__doc__ or ""
     given = parse_options(arguments, "bydore report", about, ReportOptions, common=COMMON).page
     runs = [Path(run) for run in given.folders]
-    from bydore_pyro.report import html_report, report_text
 
     if given.out is not None and len(runs) > 1:
         raise ValueError(f"Expected one run with --out, found {len(runs)}")
-    print(report_text(*runs))
+    print(report.report_text(*runs))
     if len(runs) == 1:
         page = Path(given.out or runs[0] / "report.html")
-        with appearing_file(page) as aside:
-            aside.write_text(html_report(runs[0]), encoding="utf-8")
+        with files.appearing_file(page) as aside:
+            aside.write_text(report.html_report(runs[0]), encoding="utf-8")
         print(f"\nIn a browser: {page}")

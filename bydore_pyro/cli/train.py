@@ -7,6 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bydore_pyro import proxy, setup, terminal, training
 from bydore_pyro.command_line import (
     Checked,
     number_of_tokens,
@@ -18,12 +19,9 @@ from bydore_pyro.command_line import (
     warn_idle,
 )
 from bydore_pyro.data import CorpusConfig
-from bydore_pyro.terminal import Table
-from bydore_pyro.training import TargetConfig
 
 if TYPE_CHECKING:
     from bydore_pyro.data import TokenStore
-    from bydore_pyro.training import Stages
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -88,7 +86,7 @@ class TrainOptions:
 
     train: TrainConfig
     shards: ShardsConfig
-    target: TargetConfig
+    target: training.TargetConfig
 
 
 @one_line_errors("bydore train")
@@ -110,31 +108,27 @@ def train_command(arguments: Sequence[str]) -> None:
 
 def _settled(options: TrainOptions) -> TrainOptions:
     """Returns options with which a run can be continued from any folder."""
-    from bydore_pyro.setup import absolute
 
     tokenizer = options.shards.tokenizer
     train = replace(
         options.train,
-        data=absolute(options.train.data),
+        data=setup.absolute(options.train.data),
         add=[str(Path(place).absolute()) for place in options.train.add],
     )
-    shards = replace(options.shards, tokenizer=tokenizer and absolute(tokenizer))
+    shards = replace(options.shards, tokenizer=tokenizer and setup.absolute(tokenizer))
     return replace(options, train=train, shards=shards)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
-    from bydore_pyro.proxy import model_source
-    from bydore_pyro.training import train_target
-
     # Its bars for every file that it writes, and its warnings of what is checked here anyway.
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     given, out = options.train, resume or Path(options.train.out)
     store = _store_of(given.data, options.shards, given.add)
-    metrics = train_target(
-        model_source(given.model),
+    metrics = training.train_target(
+        proxy.model_source(given.model),
         store,
         _stages_of(given.mixture, store, options.target, resume),
         options.target,
@@ -146,18 +140,16 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
 
 
 def _stages_of(
-    mixture: str, store: TokenStore, target: TargetConfig, resume: Path | None
-) -> Stages:
+    mixture: str, store: TokenStore, target: training.TargetConfig, resume: Path | None
+) -> training.Stages:
     """Returns the mixture, or the mixtures, of the run: as `--mixture` names them, or as the run
     that is continued has written them."""
     from bydore_pyro.mixture import normalised
-    from bydore_pyro.setup import NATURAL
-    from bydore_pyro.training import SCHEDULE, Stages, read_stages
 
-    if resume is None and mixture == NATURAL:
-        return Stages.constant(normalised(store.natural(), str(store.folder)))
-    return read_stages(
-        str(resume / SCHEDULE) if resume else mixture, number_of_tokens(target.tokens)
+    if resume is None and mixture == setup.NATURAL:
+        return training.Stages.constant(normalised(store.natural(), str(store.folder)))
+    return training.read_stages(
+        str(resume / training.SCHEDULE) if resume else mixture, number_of_tokens(target.tokens)
     )
 
 
@@ -191,7 +183,7 @@ def _as_text(metrics: dict[str, Any], model: Path) -> str:
         for name, count in sorted(tokens.items(), key=lambda item: -item[1])
     ]
     header = ("domain", "tokens", "share", "epochs", "held-out loss")
-    lines = ["", Table(header=header, rows=rows).as_text()]
+    lines = ["", terminal.Table(header=header, rows=rows).as_text()]
     if held_out:
         sequences = max(metrics["held_out_sequences"].values())
         lines.append(

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn, TypeVar
 
+from bydore_pyro import files, terminal
 from bydore_pyro.command_line.options import Tokens, number_of_tokens, of_type
 from bydore_pyro.errors import (
     DataError,
@@ -29,8 +30,6 @@ from bydore_pyro.errors import (
     expecting,
     one_line,
 )
-from bydore_pyro.files import release_folders, unique_keys, yaml_or_json
-from bydore_pyro.terminal import ending_when_asked, quiet_unless_main, visible, visible_streams
 
 T = TypeVar("T")
 
@@ -180,7 +179,7 @@ def _add(group: Any, key: str, hint: Any, default: Any, about: str, place: str |
 def _from_file(named: str, hints: Mapping[str, Any]) -> dict[str, Any]:
     """Reads options of known types from a file; none that is null."""
     with expecting(f"Expected a JSON or YAML file of options, found {named!r}:", Exception):
-        content = yaml_or_json(Path(named).read_text("utf-8"))
+        content = files.yaml_or_json(Path(named).read_text("utf-8"))
     if not isinstance(content, dict):
         raise DataError(f"Expected options by name in {named}, found {type(content).__name__}")
     if any(isinstance(value, dict) for value in content.values()):
@@ -189,7 +188,7 @@ def _from_file(named: str, hints: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in content.items():
         pairs += value.items() if isinstance(value, dict) else [(key, value)]
     with expecting(f"Expected options by name in {named}, found:", DataError):
-        flat = unique_keys(pairs)
+        flat = files.unique_keys(pairs)
     found = {}
     for key, value in flat.items():
         if key not in hints:
@@ -221,10 +220,10 @@ def one_line_errors(name: str) -> Iterator[None]:
             told.add(line)
             print(f"{name}: warning: {line}", file=sys.stderr)
 
-    quiet_unless_main()
-    with ending_when_asked():
+    terminal.quiet_unless_main()
+    with terminal.ending_when_asked():
         try:
-            with visible_streams(), warnings.catch_warnings():
+            with terminal.visible_streams(), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
                 warnings.showwarning = show
                 yield
@@ -246,7 +245,7 @@ def one_line_errors(name: str) -> Iterator[None]:
         except KeyboardInterrupt as error:
             fail(name, str(error) or "interrupted", code=getattr(error, "exit_code", 130))
         finally:
-            release_folders()
+            files.release_folders()
 
 
 def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:
@@ -257,5 +256,5 @@ def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) ->
     """
     quiet = everywhere and os.environ.get("RANK", "0") != "0"
     stream = sys.__stderr__ if quiet else sys.stderr
-    print(f"{name}: error: {visible(one_line(message, None))}", file=stream)
+    print(f"{name}: error: {terminal.visible(one_line(message, None))}", file=stream)
     raise SystemExit(code)

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from bydore_pyro import files
 from bydore_pyro.errors import RunFolderError, expecting, fault_of
-from bydore_pyro.files import read_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -199,7 +199,7 @@ def resume_command(folder: Path) -> str:
     run, name = folder, "search"
     for path in (folder, *folder.parents[:DEEPEST]):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            run, name = path, str(read_json(path / "config.json")["name"])
+            run, name = path, str(files.read_json(path / "config.json")["name"])
     command = f"bydore {name}" if name in COMMANDS else f"python experiments/{name}.py"
     return f"{command} --resume {shlex.quote(str(run))}"
 
@@ -212,7 +212,7 @@ def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
     """
     told = f"Expected a run of {name} in {folder}, found none:"
     with expecting(told, Exception, as_error=RunFolderError):
-        config = read_json(folder / "config.json")
+        config = files.read_json(folder / "config.json")
         if not isinstance(config, dict) or not isinstance(found := config.pop("name", None), str):
             raise ValueError("a config.json without the name of a command")
         if found != name:

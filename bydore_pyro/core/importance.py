@@ -15,9 +15,9 @@ from pyro.infer.importance import vectorized_importance_weights
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from bydore_pyro import files
 from bydore_pyro.core.inference import isolated
 from bydore_pyro.errors import require
-from bydore_pyro.files import Number
 
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
 
@@ -43,8 +43,8 @@ class GuideFit:
         draws: Draws that were weighed.
     """
 
-    khat: Number
-    effective_draws: Number
+    khat: files.Number
+    effective_draws: files.Number
     draws: int
 
 

@@ -19,13 +19,13 @@ from pyro.infer import SVI
 from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
+from bydore_pyro import terminal
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.core.density import log_density
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
 from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
-from bydore_pyro.terminal import stop_if_asked
 
 __all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
 
@@ -204,7 +204,7 @@ def _step_until_settled(
     begun = len(losses)
     while len(losses) < config.steps:
         losses.append(svi.step(*arguments))
-        stop_if_asked()
+        terminal.stop_if_asked()
         if not math.isfinite(losses[-1]):
             return False
         here = losses[begun:]

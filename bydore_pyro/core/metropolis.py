@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro import terminal
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS
-from bydore_pyro.terminal import stop_if_asked
 
 __all__ = ["CHAINS", "GROUPS", "MOST_EXACT", "ExactDraws", "exact_draws"]
 
@@ -94,7 +94,7 @@ def exact_draws(
         for _ in range(draws):
             for _ in range(THIN):
                 state.sweep()
-            stop_if_asked()
+            terminal.stop_if_asked()
             kept.append(state.log_u.copy())
         log_u = np.stack(kept, 2)  # (N, C, draws, K)
         u = np.exp(log_u - log_u.max(-1, keepdims=True))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bydore_pyro import files, terminal
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import GuideFit, corrected_draws, guide_fit
 from bydore_pyro.core.inference import InferenceConfig, fit_to_draws, infer
@@ -19,8 +20,6 @@ from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import FreeConcentrations
-from bydore_pyro.files import Number
-from bydore_pyro.terminal import one_thread
 
 __all__ = ["DRAWS", "Convergence", "Posterior", "draw_posterior"]
 
@@ -39,7 +38,7 @@ class Convergence:
     """
 
     settled: bool = False
-    rhat: Number | None = None
+    rhat: files.Number | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Posterior:
     fit: GuideFit | None = None
 
 
-@one_thread()
+@terminal.one_thread()
 def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) -> Posterior:
     """Draws 4,000 times from the posterior of the evidence of rounds.
 

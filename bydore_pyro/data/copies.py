@@ -18,9 +18,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from bydore_pyro import files
 from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.store import Text, TokenStore
-from bydore_pyro.files import content_hash
 
 BEGIN = 16  # tokens of a document that are compared first
 BLOCK = 2**16  # documents of which these are read at once
@@ -97,7 +97,9 @@ def without_documents(store: TokenStore, name: str, gone: np.ndarray) -> TokenSt
         "tokens": len(left),
         "documents": len(left.ends),
         "independent_documents": len(left.ends),
-        "sha256": content_hash([entry["validation"]["sha256"], np.flatnonzero(gone).tolist()]),
+        "sha256": files.content_hash(
+            [entry["validation"]["sha256"], np.flatnonzero(gone).tolist()]
+        ),
         "ends_sha256": hashlib.sha256(left.ends.tobytes()).hexdigest(),
     }
     entry = {**entry, "validation": side, "in_training_dropped": int(gone.sum())}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import terminal
 from bydore_pyro.data.documents import CorpusConfig, Source, sources_of
 from bydore_pyro.data.index import FORMAT
 from bydore_pyro.data.rows import RowConfig
@@ -16,7 +17,6 @@ from bydore_pyro.data.sampling import in_parts
 from bydore_pyro.data.sources import LeftOut, list_files
 from bydore_pyro.data.tokenizer import TokenizerConfig, encode, load_encoder
 from bydore_pyro.files import content_hash
-from bydore_pyro.terminal import tell
 
 BYTES_OF_A_TOKEN = 4.0  # until they are measured, on so many megabytes of the text
 MEASURED_MEGABYTES = 1.0
@@ -100,7 +100,7 @@ def make_plan(
     corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
     for name in OF_SHARDS:
         if tokenizer is not None and getattr(tokenizer, name) is not None:
-            tell(f"without effect on text: {name}")
+            terminal.tell(f"without effect on text: {name}")
     files, left_out = list_files(data, rows)
     if corpus.shortest_document is None:
         shortest = SHORTEST_OF_ENVIRONMENT if data == "environment" else 1

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from bydore_pyro import files
 from bydore_pyro.data.index import SPLITS
 from bydore_pyro.data.store import SIDES, Text, TokenStore, nothing_counted, selected
-from bydore_pyro.files import content_hash
 
 FEWEST = 2  # sequences of a domain that is measured alone
 
@@ -121,7 +121,7 @@ def _with_pool(store: TokenStore, pool: str, members: Sequence[str]) -> TokenSto
         own = [entries[name][side] for name in members]
         entry[side] = {key: sum(one[key] for one in own) for key in entry[side]}
         for key in ("sha256", "ends_sha256"):
-            entry[side][key] = content_hash([one.get(key) for one in own])
+            entry[side][key] = files.content_hash([one.get(key) for one in own])
     pools = {**_pools_of(store), pool: [*members]}
     index = {**store.index, "domains": {**entries, pool: entry}, "pools": pools}
     return dataclasses.replace(store, index=index, **added)

@@ -18,6 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro import pieces, terminal
 from bydore_pyro.data.build import RECORD, RECORDS, Build
 from bydore_pyro.data.documents import CorpusConfig, File
 from bydore_pyro.data.index import FORMAT, INDEX, SPLITS, UNITS, building_place, sha256_of
@@ -43,8 +44,6 @@ from bydore_pyro.data.tokenizer import (
 )
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import FolderLock, appearing_folder
-from bydore_pyro.pieces import cluster_cpus, join_cluster
-from bydore_pyro.terminal import progress_bar, tell
 
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
 
@@ -79,8 +78,8 @@ def prepare(
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
         if cluster is not None:
-            join_cluster(cluster)
-            processes = cluster_cpus()
+            pieces.join_cluster(cluster)
+            processes = pieces.cluster_cpus()
         partial.mkdir(exist_ok=True)
         _make_tokenizer(partial / "tokenizer", plan)
         index = _build(partial, plan, processes, cluster)
@@ -105,7 +104,7 @@ def _make_tokenizer(folder: Path, plan: Plan) -> None:
         if plan.tokenizer.tokenizer is not None:
             save_tokenizer(plan.tokenizer.tokenizer, aside)
         else:
-            tell(f"training a tokenizer of {plan.tokenizer.vocabulary} tokens")
+            terminal.tell(f"training a tokenizer of {plan.tokenizer.vocabulary} tokens")
             train_tokenizer(sample_text(plan), plan.tokenizer.vocabulary, aside)
 
 
@@ -115,15 +114,15 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
         sources = in_parts(plan.sources, plan.corpus, cap)
         with closing(Build(partial, sources, plan.corpus, cap)) as build:
             if build.source:
-                tell(f"going on where {partial} stopped")
-            with progress_bar() as bar:
+                terminal.tell(f"going on where {partial} stopped")
+            with terminal.progress_bar() as bar:
                 build.run(processes, bar, cluster)
             list_anew(source.file.path for source in plan.sources)
             for source in plan.sources:
                 source.file.require_unchanged()
             if build.nameless:
                 withdrawn = ", or a withdrawn one" if plan.data.startswith("pile:") else ""
-                tell(f"skipped {build.nameless} rows that name no domain{withdrawn}")
+                terminal.tell(f"skipped {build.nameless} rows that name no domain{withdrawn}")
     except sqlite3.Error as error:
         raise OSError(f"{error}; what was built so far is in {partial}") from None
     except BrokenProcessPool:
@@ -224,7 +223,7 @@ def _leave_out(
                 f"({dropped} duplicates, {counts['skipped']} rows skipped, {empty} empty, {short} "
                 f"shorter than {plan.corpus.shortest} characters, see --shortest_document)"
             )
-        tell(f"left out because it has only {size / 1e6:.2f} MB: {name}")
+        terminal.tell(f"left out because it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size
         domains.pop(name, None)
         for split, ending in product(SPLITS, ("bin", "ends")):
@@ -270,9 +269,9 @@ def load_tokens(
         try:
             return open_store(folder)
         except DataError as error:
-            tell(f"cached tokens in {folder} are damaged ({error}): building them again")
+            terminal.tell(f"cached tokens in {folder} are damaged ({error}): building them again")
             shutil.rmtree(folder, ignore_errors=True)
-    tell(f"reading text: {data}")
+    terminal.tell(f"reading text: {data}")
     store = prepare(plan, folder, wait=True)
     selected(needed, store.names)
     return store
@@ -288,4 +287,4 @@ def tell_idle(on: str, configs: Iterable[Any]) -> None:
     for given in configs:
         for field in fields(given) if given is not None else ():
             if (value := getattr(given, field.name)) != field.default:
-                tell(f"without effect on {on}: {field.name} {value}")
+                terminal.tell(f"without effect on {on}: {field.name} {value}")

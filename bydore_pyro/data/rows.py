@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from bydore_pyro import files, terminal
 from bydore_pyro.command_line import option, require_fields
 from bydore_pyro.data.kinds import (
     UTF_16,
@@ -37,8 +38,6 @@ from bydore_pyro.data.streams import (
     unpacked,
 )
 from bydore_pyro.errors import DataError, expecting, listed, one_line
-from bydore_pyro.files import plain_json
-from bydore_pyro.terminal import visible
 
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
@@ -211,7 +210,7 @@ def _others(row: Any, columns: Sequence[str] | None, noted: Collection[str]) -> 
 
 
 def _note(config: RowConfig, others: Sequence[str]) -> str:
-    named = listed([visible(name) for name in others], 8)
+    named = listed([terminal.visible(name) for name in others], 8)
     return f"text is read from the column '{config.text_column}', not from {named}"
 
 
@@ -219,7 +218,7 @@ def _parse(line: bytes | None) -> Any:
     if line is None:
         raise too_long("a line", LONGEST)
     try:
-        return plain_json(line.decode("utf-8"))
+        return files.plain_json(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise DataError("Expected UTF-8, found other bytes") from None
     except ValueError as error:

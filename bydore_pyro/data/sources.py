@@ -11,6 +11,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bydore_pyro import mixture, terminal
 from bydore_pyro.data.documents import File, Split
 from bydore_pyro.data.environment import environment_files
 from bydore_pyro.data.index import SPLITS
@@ -29,8 +30,6 @@ from bydore_pyro.data.splits import (
 from bydore_pyro.data.streams import Part
 from bydore_pyro.errors import DataError, listed, one_line
 from bydore_pyro.files import readable, yaml_or_json
-from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
-from bydore_pyro.terminal import tell
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
@@ -88,7 +87,7 @@ def list_files(data: str, rows: RowConfig) -> tuple[list[File], list[LeftOut]]:
         elif file.domain in of_rows and file.path and not is_rows_or_txt(file.path):
             names.setdefault(BESIDE_ROWS, []).append(file.name)
     for what, own in names.items():
-        tell(f"{what}: {listed(own, 5)}")
+        terminal.tell(f"{what}: {listed(own, 5)}")
     return files, left_out
 
 
@@ -97,7 +96,7 @@ def _listed_files(data: str, rows: RowConfig) -> Listed:
     if data == "environment":
         files, missing = environment_files()
         if missing:
-            tell(f"not installed, so not part of the corpus: {', '.join(missing)}")
+            terminal.tell(f"not installed, so not part of the corpus: {', '.join(missing)}")
         return [*files]
     if data.startswith(PILE):
         return _pile(data.removeprefix(PILE), rows)
@@ -300,7 +299,7 @@ def _of_rows(path: Path, rows: RowConfig) -> Listed:
 
 def _pile(data: str, rows: RowConfig) -> Listed:
     """The Pile's published domains, by their short names, out of a folder or from the hub."""
-    config = dataclasses.replace(rows, domain_column=rows.domain_column or PILE_COLUMN)
+    config = dataclasses.replace(rows, domain_column=rows.domain_column or mixture.PILE_COLUMN)
     if not data:
         raise DataError("Expected a folder or a hub name after 'pile:', found none")
     path = path_of(data)
@@ -308,12 +307,12 @@ def _pile(data: str, rows: RowConfig) -> Listed:
 
     def published(read: Callable[..., Iterator[Row]], *part: Part) -> Iterator[Row]:
         for row in read(*part):
-            if row.domain in PILE_DOMAINS:
-                yield row._replace(domain=PILE_DOMAINS[row.domain])
+            if row.domain in mixture.PILE_DOMAINS:
+                yield row._replace(domain=mixture.PILE_DOMAINS[row.domain])
             else:  # one that was skipped, or of a withdrawn domain: both are counted
                 yield row._replace(text=None, domain=None)
 
-    names = tuple(PILE_DOMAINS.values())
+    names = tuple(mixture.PILE_DOMAINS.values())
     return [
         dataclasses.replace(one, read=partial(published, one.read), domains=names)
         if isinstance(one, File)

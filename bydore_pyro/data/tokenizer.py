@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bydore_pyro import files, pieces
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError, expecting
-from bydore_pyro.files import read_json
-from bydore_pyro.pieces import Task, join_cluster, on_cluster
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 END_OF_TEXT = "<|endoftext|>"
 FILE = "tokenizer.json"
 Encoded = tuple[np.ndarray, np.ndarray]  # the texts' tokens, joined; the length of each
-Pending = Future[Encoded] | Task[Encoded]  # what is being encoded: it has a `result()`
+Pending = Future[Encoded] | pieces.Task[Encoded]  # what is being encoded: it has a `result()`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +150,7 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
 
     with expecting(f"Expected a tokenizer in {folder}, found:"):
         tokenizer = Tokenizer.from_file(str(folder / FILE))
-        config = read_json(folder / "tokenizer_config.json")
+        config = files.read_json(folder / "tokenizer_config.json")
         end = config["eos_token"]
         token = tokenizer.token_to_id(end if isinstance(end, str) else end["content"])
         if token is None:
@@ -164,7 +163,7 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
 
 def pad_token(folder: Path, tokenizer: Tokenizer) -> int | None:
     """Returns the token that fills up sequences, None where a tokenizer has none."""
-    pad = read_json(folder / "tokenizer_config.json").get("pad_token")
+    pad = files.read_json(folder / "tokenizer_config.json").get("pad_token")
     name = pad.get("content") if isinstance(pad, dict) else pad
     found: int | None = tokenizer.token_to_id(name) if isinstance(name, str) else None
     return found
@@ -225,8 +224,8 @@ def encoding(
     """
     executor: Executor
     if cluster is not None:
-        join_cluster(cluster)
-        yield on_cluster(partial(_encode_elsewhere, folder.absolute(), dtype))
+        pieces.join_cluster(cluster)
+        yield pieces.on_cluster(partial(_encode_elsewhere, folder.absolute(), dtype))
         return
     if processes == 0:
         executor, function = ThreadPoolExecutor(1), partial(encode, *load_encoder(folder), dtype)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import terminal
 from bydore_pyro.data.documents import CorpusConfig, in_pieces
 from bydore_pyro.data.index import NOT_HASHED, UNITS, sha256_of
 from bydore_pyro.data.kinds import is_row_file, is_rows_or_txt
@@ -19,7 +20,6 @@ from bydore_pyro.data.splits import check_name, domain_of
 from bydore_pyro.data.store import END, SIDES, Text, TokenStore, check_needed, nothing_counted
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.terminal import tell
 
 
 def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
@@ -97,7 +97,7 @@ def with_validation_file(
     else:
         raise DataError(f"Expected a file, found none: {path}")
     for note in (row.note for row in read if row.note):
-        tell(f"{path}: {note}")
+        terminal.tell(f"{path}: {note}")
     given = [text for row in read if row.text and (text := row.text.strip())]
     texts = list(dict.fromkeys(given))
     if not texts:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from bydore_pyro import data
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.data import is_row_file
 
 
 class Benchmark(NamedTuple):
@@ -85,7 +85,7 @@ class EvaluationConfig(Checked):
         super().__post_init__()
         known = ("pile13", *PILE13)
         for task in self._each:
-            if task not in known and not is_row_file(Path(task)):
+            if task not in known and not data.is_row_file(Path(task)):
                 raise ValueError(
                     f"Expected tasks one of {', '.join(map(repr, known))}, or a file of rows "
                     f"(.jsonl, .parquet), actual {task!r}"
@@ -105,4 +105,4 @@ class EvaluationConfig(Checked):
     @property
     def files(self) -> list[str]:
         """The files of rows, each once."""
-        return [task for task in dict.fromkeys(self._each) if is_row_file(Path(task))]
+        return [task for task in dict.fromkeys(self._each) if data.is_row_file(Path(task))]

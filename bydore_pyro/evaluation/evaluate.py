@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import files, proxy, terminal
 from bydore_pyro.errors import DataError, expecting, require
 from bydore_pyro.evaluation.config import PILE13, EvaluationConfig
 from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
-from bydore_pyro.files import plain_json
-from bydore_pyro.proxy import load_weights
-from bydore_pyro.terminal import device_named
 
 SEED = 1234  # chooses the examples: lm-eval's own
 MODEL_FOLDER = "Expected a model's folder (a training leaves it in model)"
@@ -32,12 +30,12 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     """
     from transformers import AutoTokenizer
 
-    place = device_named(device)
+    place = terminal.device_named(device)
     with expecting(f"{MODEL_FOLDER} as {folder}, found:"), _quiet():
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-        model = load_weights(folder, local_files_only=True)
+        model = proxy.load_weights(folder, local_files_only=True)
         if len(tokenizer) > (size := model.config.vocab_size):
             raise ValueError(f"{size} tokens, fewer than the tokenizer's {len(tokenizer)}")
     return model.to(place), tokenizer
@@ -141,7 +139,7 @@ def _read(path: Path, expected: str) -> Any:
         rows = []
         for number, line in enumerate(path.with_suffix(".jsonl").read_bytes().splitlines(), 1):
             with expecting(f"{expected} in {path}.jsonl, line {number}, found:"):
-                rows.append({**plain_json(line.decode())})
+                rows.append({**files.plain_json(line.decode())})
         return datasets.Dataset.from_list(rows)
 
 

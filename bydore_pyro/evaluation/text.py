@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from bydore_pyro.data import RowConfig, read_rows
+from bydore_pyro import data, proxy, terminal
 from bydore_pyro.errors import DataError, NonFiniteError
-from bydore_pyro.proxy import TRAINED_LENGTH, MeasuredModel
-from bydore_pyro.terminal import tell
 
 LONGEST = 2048  # tokens of a document, where nothing says at which length a model was trained
 AT_ONCE = 256  # rows that are tokenised together
@@ -49,7 +47,7 @@ def context_of(model: Any, asked: int | None = None) -> Context:
         DataError: When it takes less than what is asked for.
     """
     most = getattr(model.config, "max_position_embeddings", None)
-    trained = getattr(model.config, TRAINED_LENGTH, None)
+    trained = getattr(model.config, proxy.TRAINED_LENGTH, None)
     if asked is not None and most is not None and asked > most:
         raise DataError(
             f"Expected --sequence_length <= {most}, the most that the model takes, found {asked}"
@@ -107,10 +105,10 @@ def read_documents(
     backend.no_padding()
     backend.encode_special_tokens = True
     found: list[Document] = []
-    rows = islice(read_rows(path, RowConfig(text_column=column)), limit)
+    rows = islice(data.read_rows(path, data.RowConfig(text_column=column)), limit)
     while batch := list(islice(rows, AT_ONCE)):
         for note in (row.note for row in batch if row.note):
-            tell(f"{path}: {note}")
+            terminal.tell(f"{path}: {note}")
         texts = [(row.number, row.text or "") for row in batch]
         encoded = backend.encode_batch([text for _, text in texts], add_special_tokens=False)
         for (number, text), one in zip(texts, encoded, strict=True):
@@ -175,7 +173,7 @@ def _losses(
     is seen at once."""
     from tqdm import tqdm
 
-    measured, device = MeasuredModel(model), next(model.parameters()).device
+    measured, device = proxy.MeasuredModel(model), next(model.parameters()).device
     order = sorted(range(len(documents)), key=lambda place: -len(documents[place].tokens))
     with tqdm(total=len(order), desc="text", unit="document", mininterval=0.5, disable=None) as bar:
         for start in range(0, len(order), batch_size):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import UNITS, Tokens, TokenStore, load_encoder, tokenizer_sha256
+from bydore_pyro import data
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 
@@ -83,7 +83,7 @@ def tokens_per_document(index: Mapping[str, Any], names: Collection[str]) -> dic
             rate = train["tokens"] / train["bytes"] if train["tokens"] else 0.0
             if not rate:
                 raise DataError(f"Expected training text of '{name}', found none")
-            unit = index.get(UNITS, {})[name]
+            unit = index.get(data.UNITS, {})[name]
             length = Length(rate * unit["bytes"] / unit["count"], unit["count"], unit["of"])
             if not (0 < length.tokens < math.inf and isinstance(length.kind, str)):
                 raise ValueError
@@ -116,7 +116,7 @@ def document_shares(weights: Mapping[str, float], lengths: Mapping[str, float]) 
 
 
 def tokens_per_byte(
-    store: TokenStore, folder: Path, names: Collection[str]
+    store: data.TokenStore, folder: Path, names: Collection[str]
 ) -> dict[str, tuple[float, float]]:
     """Measures the tokens per byte of a store's tokenizer and of another one, end-of-text tokens
     included.
@@ -132,8 +132,8 @@ def tokens_per_byte(
     Raises:
         DataError: When the folder holds no tokenizer, or a domain has no training text.
     """
-    old, end = load_encoder(store.tokenizer)
-    new, _ = load_encoder(folder)
+    old, end = data.load_encoder(store.tokenizer)
+    new, _ = data.load_encoder(folder)
     found = {}
     for name in names:
         texts, ends, count = [], 0, 0
@@ -154,7 +154,7 @@ def tokens_per_byte(
     return found
 
 
-def _pieces(tokens: Tokens) -> list[np.ndarray]:
+def _pieces(tokens: data.Tokens) -> list[np.ndarray]:
     """Returns all tokens, or 64 pieces at even distances."""
     if len(tokens) <= PIECES * LENGTH:
         return [np.asarray(tokens)]
@@ -187,5 +187,5 @@ def converted(
         standard_deviation=None,
         hdi=None,
         free_weights=None,
-        tokenizer=tokenizer_sha256(folder),
+        tokenizer=data.tokenizer_sha256(folder),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data import UNITS, TokenStore, load_encoder, open_store, tokenizer_sha256
+from bydore_pyro import data, files
 from bydore_pyro.errors import DataError, RunFolderError, expecting, listed
 from bydore_pyro.export.formats import (
     FORMATS,
@@ -26,7 +26,6 @@ from bydore_pyro.export.shares import (
     tokens_per_byte,
     tokens_per_document,
 )
-from bydore_pyro.files import read_json
 from bydore_pyro.mixture import (
     MOST_SHOWN,
     Mixture,
@@ -74,7 +73,7 @@ def export_from(source: str, config: ExportConfig) -> Exported:
     """
     mixture, lengths = mixture_from(source), None
     notes = list(mixture.notes)
-    store = None if config.data is None else open_store(Path(config.data))
+    store = None if config.data is None else data.open_store(Path(config.data))
     if config.drawn == "documents":
         index = store.index if store else _manifest(Path(source))
         if index is not None:
@@ -108,17 +107,17 @@ def _manifest(source: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with expecting(f"Expected a run's manifest, found {path}:", as_error=RunFolderError):
-        content = read_json(path)
+        content = files.read_json(path)
         needed = {key: content[key] for key in ("domains", "tokenizer_sha256")}
-        return {**needed, UNITS: content.get(UNITS, {})}
+        return {**needed, data.UNITS: content.get(data.UNITS, {})}
 
 
 def _carried(
-    mixture: Mixture, source: str, folder: Path, store: TokenStore | None, notes: list[str]
+    mixture: Mixture, source: str, folder: Path, store: data.TokenStore | None, notes: list[str]
 ) -> Mixture:
     """Returns the mixture for another tokenizer: converted where there is text, else as it is."""
-    load_encoder(folder)  # so that a folder without one is named as such
-    sha256 = tokenizer_sha256(folder)
+    data.load_encoder(folder)  # so that a folder without one is named as such
+    sha256 = data.tokenizer_sha256(folder)
     if mixture.tokenizer == sha256:
         notes.append(f"The weights are shares of the tokens of {folder} already.")
         return mixture

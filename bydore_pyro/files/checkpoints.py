@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro import terminal
 from bydore_pyro.files.kept import Kept
-from bydore_pyro.terminal import tell
 
 FORMAT = "bydore_pyro.checkpoint/7"
 KEPT = 2  # the newest, and one before it should the newest be damaged
@@ -55,10 +55,10 @@ def load_checkpoint(
     for path in _checkpoints(folder):
         content = Kept(path, {"format": FORMAT, **belongs}, writes=writes).get()
         if content is not None:
-            tell(f"going on from {path}")
+            terminal.tell(f"going on from {path}")
             return dict(content)
     if folder.is_dir():
-        tell("no sound checkpoint: beginning anew")
+        terminal.tell("no sound checkpoint: beginning anew")
     return None
 
 

@@ -9,10 +9,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro import terminal
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.trees import TREE, read_tree, write_tree
 from bydore_pyro.files.writing import appearing_folder
-from bydore_pyro.terminal import tell
 
 
 class Kept:
@@ -54,7 +54,7 @@ class Kept:
                 raise ValueError("it has another key")
         except ValueError as error:
             named = f"; it is set aside as {set_aside(self.folder).name}" if self.writes else ""
-            tell(f"{self.folder} cannot be used{named}: {error}")
+            terminal.tell(f"{self.folder} cannot be used{named}: {error}")
             return None
         if not self.replace:
             check_belongs(self.folder, key, self.key)
@@ -133,7 +133,7 @@ def check_belongs(path: Path, saved: Mapping[str, Any], own: Mapping[str, Any]) 
                 f"Expected {name} {before!s:.60}, with which {path} was saved, found {now!s:.60}: "
                 "a run continues only with what it was started with"
             )
-        tell(
+        terminal.tell(
             f"warning: {path} was saved with {package} {before}, this is {now}: the result may "
             "differ in its last bits"
         )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from bydore_pyro import terminal
 from bydore_pyro.errors import RunFolderError
-from bydore_pyro.terminal import tell
 
 LOCK = ".lock"  # the file in the folder
 SECONDS_BETWEEN_TRIES = 0.1
@@ -51,7 +51,7 @@ class FolderLock:
                         f"{path}"
                     ) from None
                 if not waiting:
-                    tell(f"waiting for another process, which writes to {path}")
+                    terminal.tell(f"waiting for another process, which writes to {path}")
                 waiting = True
                 time.sleep(SECONDS_BETWEEN_TRIES)
             except FileNotFoundError:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from bydore_pyro import terminal
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.kept import Kept
 from bydore_pyro.files.locks import LOCK, FolderLock
 from bydore_pyro.files.writing import appearing_file, require_writable
-from bydore_pyro.terminal import tell
 
 if TYPE_CHECKING:
     import arviz
@@ -114,7 +114,7 @@ class RunFolder:
     def write_config(self, name: str, parts: Mapping[str, Mapping[str, Any]]) -> None:
         """Writes `config.json`, which makes the folder a run, and prints its path."""
         self.write_json("config.json", {"name": name, **parts})
-        tell(f"all options: {self.path / 'config.json'}")
+        terminal.tell(f"all options: {self.path / 'config.json'}")
 
     def write_dataset(self, name: str, data: xarray.Dataset) -> None:
         """Writes labelled arrays as netCDF."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bydore_pyro import terminal
 from bydore_pyro.errors import RunFolderError
-from bydore_pyro.terminal import HALF_WRITTEN
 
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 
@@ -76,12 +76,12 @@ def _beside(path: Path) -> Iterator[Path]:
     """Yields a place to write `path` at, in a folder beside it that is removed afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
-    HALF_WRITTEN.add(folder)
+    terminal.HALF_WRITTEN.add(folder)
     try:
         yield folder / f"whole{path.suffix}"  # writers choose the format by the suffix
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        HALF_WRITTEN.discard(folder)
+        terminal.HALF_WRITTEN.discard(folder)
 
 
 def remove_half_written(folder: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 __all__ = ["Decision", "Goal", "Objective"]
 
@@ -72,6 +73,8 @@ class Goal:
         Raises:
             ValueError: When it is not of their number, or below 0, or all 0.
         """
+        import torch
+
         given = torch.ones(targets) if self.importance is None else self.importance
         importance = as_vector(given, targets, "importance")
         if not (float(importance.min()) >= 0 and float(importance.sum()) > 0):
@@ -84,6 +87,8 @@ class Goal:
         Raises:
             ValueError: When they are not of their number, or not finite.
         """
+        import torch
+
         given = torch.zeros(targets) if self.levels is None else self.levels
         return as_vector(given, targets, "levels")
 
@@ -107,6 +112,8 @@ class Goal:
         Raises:
             ValueError: When they are not of K domains, or not finite.
         """
+        import torch
+
         least = torch.zeros(domains) if self.at_least is None else self.at_least
         most = torch.ones(domains) if self.at_most is None else self.at_most
         upper = as_vector(most, domains, "at_most").clamp(max=1)
@@ -146,6 +153,8 @@ def as_vector(given: Tensor, count: int, name: str) -> Tensor:
     Raises:
         ValueError: When it is not ``(count,)`` or not finite.
     """
+    import torch
+
     vector = torch.as_tensor(given).double()
     if vector.shape != (count,):
         raise ValueError(f"Expected {name} ({count},), actual {tuple(vector.shape)}")

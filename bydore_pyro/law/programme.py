@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import bent
+from bydore_pyro import core
 from bydore_pyro.law.barrier import GAP, BarrierMinimum, Curvature, barrier_minimum
 from bydore_pyro.law.bounds import Bounds
 from bydore_pyro.law.goal import Decision, Goal
@@ -268,7 +268,7 @@ class Programme:
         if self.goal.effective is None:
             speed = self.full * rho * weights ** (rho - 1)
             return speed, (rho - 1) * speed / weights
-        fresh, once, twice = bent(self.goal.effective, weights)
+        fresh, once, twice = core.bent(self.goal.effective, weights)
         power = self.full * rho * fresh ** (rho - 1)
         return power * once, power * ((rho - 1) * once.square() / fresh + twice)
 

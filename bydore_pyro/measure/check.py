@@ -9,11 +9,7 @@ from itertools import compress
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Parameters, finite_difference, scatter_of_means
-from bydore_pyro.data import Domains
-from bydore_pyro.files import Number
-from bydore_pyro.mixture import by_name
-from bydore_pyro.proxy import GradientSketch
+from bydore_pyro import core, data, files, mixture, proxy
 
 FAR = 3.0  # standard errors, for the largest of K
 
@@ -34,10 +30,10 @@ class ResidualCheck:
         sequences: Of each domain that nothing else had read. A domain without them has no slope.
     """
 
-    slopes: Mapping[str, Number] = field(default_factory=dict)
-    errors: Mapping[str, Number] = field(default_factory=dict)
+    slopes: Mapping[str, files.Number] = field(default_factory=dict)
+    errors: Mapping[str, files.Number] = field(default_factory=dict)
     failing: tuple[str, ...] = ()
-    sequences: Mapping[str, Number] = field(default_factory=dict)
+    sequences: Mapping[str, files.Number] = field(default_factory=dict)
 
 
 def contradicts(slopes: Tensor, errors: Tensor, weights: Tensor) -> Tensor:
@@ -50,8 +46,8 @@ def contradicts(slopes: Tensor, errors: Tensor, weights: Tensor) -> Tensor:
 
 
 def check_residual(
-    domains: Domains,
-    sketch: GradientSketch,
+    domains: data.Domains,
+    sketch: proxy.GradientSketch,
     residual: Tensor,
     weights: Tensor,
     covariance: Tensor,
@@ -74,12 +70,12 @@ def check_residual(
     for name in names:
         batch, documents = domains.check_batch(name)
 
-        def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
+        def losses(perturbed: core.Parameters, batch: Tensor = batch) -> Tensor:
             return model.losses(batch, "check", perturbed, full_precision=True)  # (n,)
 
-        _, slope = finite_difference(losses, theta, direction, 1.0)  # (n,)
+        _, slope = core.finite_difference(losses, theta, direction, 1.0)  # (n,)
         slope = unit * slope.cpu().double()
-        variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
+        variance, _ = core.scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
         slopes.append(slope.mean())
         variances.append(variance[0, 0])
     if not names:
@@ -89,8 +85,8 @@ def check_residual(
     of_search = covariance.diagonal().clamp(min=0)[places]
     errors = (torch.stack(variances) + of_search).sqrt()
     return ResidualCheck(
-        slopes=by_name(names, found),
-        errors=by_name(names, errors),
+        slopes=mixture.by_name(names, found),
+        errors=mixture.by_name(names, errors),
         failing=tuple(compress(names, contradicts(found, errors, weights[places]))),
         sequences=domains.checked,
     )

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bydore_pyro.data import Domains
+from bydore_pyro import data
 from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.measure.measurement import Measurement, measure
 from bydore_pyro.measure.readings import read_losses
@@ -27,7 +27,7 @@ class MeasuredStep:
 
 
 def measured_training(
-    domains: Domains,
+    domains: data.Domains,
     proxy: Proxy,
     sketch: GradientSketch,
     config: MatchingConfig,

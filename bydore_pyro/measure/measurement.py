@@ -17,12 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Sample
-from bydore_pyro.data import Domains, file_sha256
+from bydore_pyro import core, data, files, proxy
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import Kept, kept_series
 from bydore_pyro.pieces import run_pieces
-from bydore_pyro.proxy import GradientSketch, MeasuredModel, check_finite
 
 FORMAT, MEASURED = "bydore_pyro.measurement/4", "measured"
 DELAY = 2.0  # seconds; a round that is over by then shows no bar of its own
@@ -45,7 +42,7 @@ class Measurement:
 
     step: int
     parameters: Mapping[str, Tensor]
-    samples: Mapping[str, Sample]
+    samples: Mapping[str, core.Sample]
     held_out: Mapping[str, float] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     sha256: str = ""
@@ -53,13 +50,13 @@ class Measurement:
 
 
 def sample_of(
-    sketch: GradientSketch,
+    sketch: proxy.GradientSketch,
     batch: Tensor,
     documents: np.ndarray,
     step: int,
     name: str,
     done: Callable[[int], object] = lambda count: None,
-) -> tuple[Sample, Tensor]:
+) -> tuple[core.Sample, Tensor]:
     """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``;
     tells how many more are `done`.
 
@@ -70,17 +67,17 @@ def sample_of(
         NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
     """
     sketches, losses = sketch(batch, "gradients", done)
-    check_finite("loss", losses, step, [name] * len(losses))
-    check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
-    return Sample(sketches, torch.from_numpy(documents)), losses
+    proxy.check_finite("loss", losses, step, [name] * len(losses))
+    proxy.check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
+    return core.Sample(sketches, torch.from_numpy(documents)), losses
 
 
 def measure(
-    sketch: GradientSketch,
-    domains: Domains,
+    sketch: proxy.GradientSketch,
+    domains: data.Domains,
     sequences: int,
     step: int,
-    known: Mapping[str, Sample] | None = None,
+    known: Mapping[str, core.Sample] | None = None,
     cluster: str | None = None,
 ) -> Measurement:
     """Measures all domains at the parameters that a model has now.
@@ -109,7 +106,7 @@ def measure(
     )
 
 
-def set_parameters(model: MeasuredModel, measured: Measurement) -> None:
+def set_parameters(model: proxy.MeasuredModel, measured: Measurement) -> None:
     """Gives a model the parameters at which a measurement was made.
 
     Raises:
@@ -126,11 +123,11 @@ def set_parameters(model: MeasuredModel, measured: Measurement) -> None:
 
 
 def sampled(
-    sketch: GradientSketch,
+    sketch: proxy.GradientSketch,
     pieces: Sequence[tuple[str, Tensor, np.ndarray]],
     step: int,
     cluster: str | None = None,
-) -> list[Sample]:
+) -> list[core.Sample]:
     """Measures several names, each with sequences ``(n, T)`` of documents ``(n,)``; as `sample_of`,
     on a cluster as for `measure`."""
     on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
@@ -141,11 +138,11 @@ def sampled(
     measured = [found[number] for number in range(len(pieces))]
     for *_, spent in measured:
         sketch.model.cost.add(spent)
-    return [thawed(*frozen(Sample(z, at))) for z, at, _ in measured]
+    return [thawed(*frozen(core.Sample(z, at))) for z, at, _ in measured]
 
 
 def _piece(
-    sketch: GradientSketch,
+    sketch: proxy.GradientSketch,
     step: int,
     piece: tuple[str, Tensor, np.ndarray],
     done: Callable[[int], object],
@@ -157,22 +154,22 @@ def _piece(
     return sample.gradients, sample.documents, own.model.cost.report()["parts"]
 
 
-def _counting_anew(sketch: GradientSketch) -> GradientSketch:
+def _counting_anew(sketch: proxy.GradientSketch) -> proxy.GradientSketch:
     own = copy.copy(sketch)
     own.model = sketch.model.counting_anew()
     return own
 
 
-def frozen(sample: Sample) -> tuple[Tensor, float, Tensor]:
+def frozen(sample: core.Sample) -> tuple[Tensor, float, Tensor]:
     """Returns what is kept of a sample: its sketches as shares of the largest number, float16; that
     number; the documents."""
     largest = float(sample.gradients.abs().max()) or 1.0
     return (sample.gradients / largest).half(), largest, sample.documents
 
 
-def thawed(sketches: Tensor, largest: float, documents: Tensor) -> Sample:
+def thawed(sketches: Tensor, largest: float, documents: Tensor) -> core.Sample:
     """Returns the sample of which `frozen` has kept so much."""
-    return Sample(sketches.float() * largest, documents)
+    return core.Sample(sketches.float() * largest, documents)
 
 
 def keep_measurement(
@@ -189,9 +186,9 @@ def keep_measurement(
     Raises:
         RunFolderError: When there is one of another run.
     """
-    kept = Kept(folder / f"{MEASURED}-{number}", _key(belongs))
+    kept = files.Kept(folder / f"{MEASURED}-{number}", _key(belongs))
     kept.get_or(lambda: _tree_of(measurement, belongs["domains"]))
-    return replace(measurement, folder=kept.folder, sha256=file_sha256(kept.file))
+    return replace(measurement, folder=kept.folder, sha256=data.file_sha256(kept.file))
 
 
 def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurement]:
@@ -213,10 +210,10 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
             samples={name: thawed(*sample) for name, sample in tree["samples"].items()},
             held_out=tree["held_out"],
             hashes=tree["domains"],
-            sha256=file_sha256(kept.file),
+            sha256=data.file_sha256(kept.file),
             folder=kept.folder,
         )
-        for kept, tree in kept_series(folder, MEASURED, _key(belongs), writes=False)
+        for kept, tree in files.kept_series(folder, MEASURED, _key(belongs), writes=False)
     ]
 
 

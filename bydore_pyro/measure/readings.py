@@ -12,11 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bydore_pyro.data import Domains, held_out_stream
+from bydore_pyro import data, files, proxy, terminal
 from bydore_pyro.errors import expecting
-from bydore_pyro.files import Number, content_hash, plain_json, read_as
-from bydore_pyro.proxy import MeasuredModel
-from bydore_pyro.terminal import stop_if_asked
 
 READ = 64  # sequences of a domain
 READINGS = "losses.json"
@@ -33,8 +30,8 @@ class Reading:
     """
 
     of: str
-    tokens: Mapping[str, Number]
-    losses: Mapping[str, Number]
+    tokens: Mapping[str, files.Number]
+    losses: Mapping[str, files.Number]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +41,7 @@ class _Table:
     readings: tuple[Reading, ...]
 
 
-def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
+def read_losses(model: proxy.MeasuredModel, domains: data.Domains) -> dict[str, float]:
     """Returns a model's losses by domain, nats per token, of those that have held-out text.
 
     Raises:
@@ -53,9 +50,9 @@ def read_losses(model: MeasuredModel, domains: Domains) -> dict[str, float]:
     corpus, length, found = domains.corpus, domains.sequence_length, {}
     for name in domains.names:
         if len(corpus.validation[name]) >= length:
-            text = held_out_stream(corpus, name, length, domains.seed).first(READ)
+            text = data.held_out_stream(corpus, name, length, domains.seed).first(READ)
             found[name] = model.evaluate(text.to(domains.device), "read")
-            stop_if_asked(model.parallel.largest)
+            terminal.stop_if_asked(model.parallel.largest)
     return found
 
 
@@ -64,7 +61,8 @@ def readings_text(readings: Sequence[Reading]) -> str:
     rows = [{"of": r.of, "tokens": dict(r.tokens), "losses": dict(r.losses)} for r in readings]
     content = {"readings": rows}
     return (
-        json.dumps({**content, "sha256": content_hash(content)}, indent=2, allow_nan=False) + "\n"
+        json.dumps({**content, "sha256": files.content_hash(content)}, indent=2, allow_nan=False)
+        + "\n"
     )
 
 
@@ -76,7 +74,7 @@ def read_readings(folder: Path) -> tuple[Reading, ...]:
     """
     path = folder / READINGS
     with expecting(f"Expected the losses that a run has written, found none or others: {path}:"):
-        found = plain_json(path.read_text(encoding="utf-8"))
-        if found.pop("sha256") != content_hash(found):
+        found = files.plain_json(path.read_text(encoding="utf-8"))
+        if found.pop("sha256") != files.content_hash(found):
             raise ValueError("another hash than its own")
-    return read_as(_Table, path).readings
+    return files.read_as(_Table, path).readings

@@ -16,11 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Matching, Metric, RoundEvidence, Sample, round_evidence
-from bydore_pyro.data import Domains
-from bydore_pyro.files import Kept
+from bydore_pyro import core, data, files, proxy
 from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
-from bydore_pyro.proxy import GradientSketch
 
 TARGETS = "targets"
 FORMAT = "bydore_pyro.target/2"
@@ -43,10 +40,10 @@ class TargetMeasurement:
 
     step: int
     sequences: int
-    evidence: RoundEvidence
+    evidence: core.RoundEvidence
     loss: float
-    sample: Sample
-    metric: Metric
+    sample: core.Sample
+    metric: core.Metric
     parts: Mapping[str, TargetMeasurement] = field(default_factory=dict)
 
     def restricted(self, places: Sequence[int]) -> TargetMeasurement:
@@ -61,7 +58,7 @@ class TargetMeasurement:
         parts = {name: part.restricted(places) for name, part in self.parts.items()}
         return dataclasses.replace(self, evidence=evidence, parts=parts)
 
-    def residual(self, found: Matching, measured: Measurement) -> Tensor:
+    def residual(self, found: core.Matching, measured: Measurement) -> Tensor:
         """Returns ``W (m - sum_k u_k m_k)``, what the optimum leaves of the target, ``(S,)``."""
         means = torch.stack([sample.gradients.mean(0) for sample in measured.samples.values()])
         left = self.sample.gradients.mean(0) - found.optimum.to(means.dtype) @ means
@@ -69,9 +66,9 @@ class TargetMeasurement:
 
 
 def read_target(
-    sketch: GradientSketch,
+    sketch: proxy.GradientSketch,
     measured: Measurement,
-    target: Domains,
+    target: data.Domains,
     *,
     each: bool = False,
     anew: bool = False,
@@ -90,15 +87,15 @@ def read_target(
     """
     sample, losses = _sample(sketch, measured, target, anew)
     samples = list(measured.samples.values())
-    metric = Metric(samples)
+    metric = core.Metric(samples)
     seen = [metric.of(one) for one in samples]
 
     def read(rows: slice) -> TargetMeasurement:
-        own = Sample(sample.gradients[rows], sample.documents[rows])
+        own = core.Sample(sample.gradients[rows], sample.documents[rows])
         return TargetMeasurement(
             step=measured.step,
             sequences=sum(len(one.documents) for one in samples),
-            evidence=round_evidence(seen, metric.of(own)),
+            evidence=core.round_evidence(seen, metric.of(own)),
             loss=float(losses[rows].mean()),
             sample=own,
             metric=metric,
@@ -111,8 +108,8 @@ def read_target(
 
 
 def _sample(
-    sketch: GradientSketch, measured: Measurement, target: Domains, anew: bool
-) -> tuple[Sample, Tensor]:
+    sketch: proxy.GradientSketch, measured: Measurement, target: data.Domains, anew: bool
+) -> tuple[core.Sample, Tensor]:
     """Returns a target's gradients, as float16 keeps them, and losses ``(n,)``; keeps them."""
     rows, documents = target.validation, target.validation_documents
     text = hashlib.sha256(f"{tuple(rows.shape)}".encode())
@@ -129,7 +126,7 @@ def _sample(
     else:
         place = measured.folder / TARGETS / text.hexdigest()[:32]
         writes = os.access(measured.folder, os.W_OK)  # else the next question reads again
-        kept = Kept(place, key, replace=True, writes=writes)
+        kept = files.Kept(place, key, replace=True, writes=writes)
         tree = read() if anew else kept.get_or(read)
         kept.put(tree)
     return thawed(*tree["sample"]), tree["losses"]

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
+from bydore_pyro import mixture, trials
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.mixture import by_name
-from bydore_pyro.trials import PlannedRun, Problem, train_runs
 
 __all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optimal_counts",
            "probe_counts"]  # fmt: skip
@@ -165,7 +164,7 @@ def extrapolate(first: np.ndarray, second: np.ndarray, budget: float) -> np.ndar
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
 
-def fit_autoscale(problem: Problem) -> Fit:
+def fit_autoscale(problem: trials.Problem) -> Fit:
     """Trains ``2 K + 1`` proxies at each of two small budgets, and extrapolates their optima.
 
     The base mixture is uniform; the extrapolation goes to the tokens of a plain training. Runs are
@@ -185,15 +184,15 @@ def fit_autoscale(problem: Problem) -> Fit:
         text = problem.text_for(steps)  # the cut and the grown runs draw from the base's text
         probes = factors * steps * problem.batch_sequences  # sequences (2 K + 1, K)
         planned = [
-            PlannedRun(
-                weights=by_name(problem.names, row / row.sum()),
+            trials.PlannedRun(
+                weights=mixture.by_name(problem.names, row / row.sum()),
                 steps=max(1, round(row.sum() / problem.batch_sequences)),
                 seed=problem.seed,
                 text=text,
             )
             for row in probes
         ]
-        finished = train_runs(problem, planned, f"autoscale: {steps:.0f} steps")
+        finished = trials.train_runs(problem, planned, f"autoscale: {steps:.0f} steps")
         losses = np.array([run.target_loss(problem.target) for run in finished])
         optima.append(optimal_counts(fit_power_laws(probes, losses)))
     tokens = problem.steps * problem.batch_sequences

@@ -14,11 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
 
+from bydore_pyro import trials
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["DOptimalConfig", "d_optimal_design", "design_features", "elastic_losses",
            "elastic_optimum", "elastic_proposal", "fit_d_optimal", "fit_elastic",
@@ -44,6 +43,8 @@ def design_features(weights: np.ndarray) -> np.ndarray:
 
     The weights stand three times: the authors' epochs of a phase and in all are weights here.
     """
+    from scipy import special
+
     entropy = special.entr(weights).sum(1) / np.log(weights.shape[1])
     extreme = ((weights <= 0.05) | (weights >= 0.95)).mean(1)
     raw = np.column_stack([weights, weights, weights, entropy, extreme])
@@ -83,6 +84,8 @@ def elastic_losses(
         weights: Rows on the simplex.
         epochs: Of each domain where it is all of a run ``(K,)``; those above 1 are small.
     """
+    from scipy import special
+
     (level, gain, price, shape, limit), logits = parameters[:5], parameters[5:]
     gain, price, limit = np.exp(np.clip([gain, price, limit], -9, 9))
     rho, small, read = min(5 * np.tanh(shape), 0.99), epochs > 1, weights * epochs
@@ -111,6 +114,8 @@ def fit_elastic(
     A pseudo-Huber loss and the parameters' squares are minimised from 8 random starts, as the
     authors do; the best is taken.
     """
+    from scipy import optimize
+
     rng, middle = np.random.default_rng(seed), np.median(losses)
     delta = np.clip(1.345 * np.median(np.abs(losses - middle)) / 0.6745, 0.02, 0.30)
     read = np.median((weights * epochs)[:, epochs > 1].sum(1)) + 1e-6
@@ -132,6 +137,7 @@ def fit_elastic(
 
 def elastic_optimum(parameters: np.ndarray, epochs: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Returns the mixture of least loss ``(K,)``, searched from another ``(K,)``, > 0."""
+    from scipy import optimize, special
 
     def objective(logits: np.ndarray) -> tuple[float, np.ndarray]:
         weights = special.softmax(logits)
@@ -143,7 +149,7 @@ def elastic_optimum(parameters: np.ndarray, epochs: np.ndarray, start: np.ndarra
     return special.softmax(found.x)
 
 
-def fit_d_optimal(problem: Problem, config: DOptimalConfig) -> Fit:
+def fit_d_optimal(problem: trials.Problem, config: DOptimalConfig) -> Fit:
     """Trains proxies on a D-optimal design of mixtures, and returns the optimum of the law.
 
     Raises:
@@ -152,7 +158,7 @@ def fit_d_optimal(problem: Problem, config: DOptimalConfig) -> Fit:
     """
     steps = problem.steps_for("d_optimal", config.d_optimal_runs)
     drawn = d_optimal_design(len(problem.names), config.d_optimal_runs, problem.seed)
-    runs = train_mixtures(problem, drawn, steps, "d_optimal: proxies")
+    runs = trials.train_mixtures(problem, drawn, steps, "d_optimal: proxies")
     losses = np.array([run.target_loss(problem.target) for run in runs])
     tokens = problem.run_tokens or steps * problem.batch_tokens
     epochs = tokens / np.array([problem.corpus.size(name) for name in problem.names], float)

@@ -12,10 +12,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from bydore_pyro import mixture, trials
 from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
-from bydore_pyro.mixture import by_name
-from bydore_pyro.trials import PlannedRun, Problem, load_model, train_runs
 
 __all__ = ["GroupWeights", "domain_scores", "fit_doremi", "raised_weights"]
 
@@ -74,7 +73,7 @@ class GroupWeights:
         return (own * len(own) / own.sum()).float()
 
 
-def fit_doremi(problem: Problem) -> Fit:
+def fit_doremi(problem: trials.Problem) -> Fit:
     """Trains a reference on the natural mixture, then a proxy by group DRO; averages its weights.
 
     The target plays no part.
@@ -84,11 +83,11 @@ def fit_doremi(problem: Problem) -> Fit:
         NonFiniteError: When a loss is NaN or infinite.
     """
     steps = problem.steps_for("doremi", DOREMI_COST, (1 - DOREMI_COST) * problem.evaluation_steps())
-    base = by_name(problem.names, problem.token_shares)
-    planned = PlannedRun(weights=base, steps=steps, seed=problem.seed, keep_model=True)
-    (finished,) = train_runs(problem, [planned], "doremi: reference")
+    base = mixture.by_name(problem.names, problem.token_shares)
+    planned = trials.PlannedRun(weights=base, steps=steps, seed=problem.seed, keep_model=True)
+    (finished,) = trials.train_runs(problem, [planned], "doremi: reference")
     proxy = proxy_of(problem)
-    reference = load_model(problem, finished, planned.seed, proxy.parallel)
+    reference = trials.load_model(problem, finished, planned.seed, proxy.parallel)
     group = GroupWeights(torch.full((len(problem.names),), 1 / len(problem.names)).double())
 
     def factors(step: int, batch: Tensor, domain: Tensor) -> Factors:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from bydore_pyro.trials import Problem, train_mixtures
+from bydore_pyro import trials
 
 __all__ = ["expert_losses"]
 
 
-def expert_losses(problem: Problem, steps: int, label: str) -> tuple[np.ndarray, np.ndarray]:
+def expert_losses(problem: trials.Problem, steps: int, label: str) -> tuple[np.ndarray, np.ndarray]:
     """Trains an expert on every domain, so many steps each.
 
     Returns:
@@ -19,7 +19,7 @@ def expert_losses(problem: Problem, steps: int, label: str) -> tuple[np.ndarray,
     Raises:
         NonFiniteError: When a loss is NaN or infinite.
     """
-    experts = train_mixtures(problem, np.eye(len(problem.names)), steps, label)
+    experts = trials.train_mixtures(problem, np.eye(len(problem.names)), steps, label)
     found = [expert.token_losses() for expert in experts]
     losses = np.stack([np.concatenate([of[name] for name in problem.target]) for of in found])
     shares = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bydore_pyro.files import Number
+from bydore_pyro import files
 from bydore_pyro.mixture import Mixture
 
 __all__ = ["Details", "Fit"]
@@ -21,8 +21,8 @@ class Details:
         runs: How many proxies it trained on mixtures.
     """
 
-    steps: Number | None = None
-    runs: Number | None = None
+    steps: files.Number | None = None
+    runs: files.Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bydore_pyro import mixture, trials
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Fit
-from bydore_pyro.mixture import mixture_from
-from bydore_pyro.trials import Problem
 
 __all__ = ["FixedConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform", "fit_unimax",
            "unimax_tokens"]  # fmt: skip
@@ -37,17 +36,17 @@ class FixedConfig(Checked):
     )
 
 
-def fit_uniform(problem: Problem) -> Fit:
+def fit_uniform(problem: trials.Problem) -> Fit:
     """Returns ``1 / K`` for every domain."""
     return Fit(mixture=problem.mixture(np.ones(len(problem.names))))
 
 
-def fit_natural(problem: Problem) -> Fit:
+def fit_natural(problem: trials.Problem) -> Fit:
     """Returns the natural weights, see `bydore_pyro.data.TokenStore.natural`."""
     return Fit(mixture=problem.mixture(problem.token_shares))
 
 
-def fit_single(problem: Problem, config: FixedConfig) -> Fit:
+def fit_single(problem: trials.Problem, config: FixedConfig) -> Fit:
     """Returns all weight on one domain.
 
     Raises:
@@ -67,13 +66,13 @@ def fit_single(problem: Problem, config: FixedConfig) -> Fit:
     return Fit(mixture=problem.mixture(np.array([n == name for n in problem.names], float)))
 
 
-def fit_human(problem: Problem, config: FixedConfig) -> Fit:
+def fit_human(problem: trials.Problem, config: FixedConfig) -> Fit:
     """Returns the weights of a file, for those of its domains that are trained on.
 
     Raises:
         DataError: When the file gives weight to a domain that the data does not have.
     """
-    given = mixture_from(config.human)
+    given = mixture.mixture_from(config.human)
     given.check(problem.names, problem.corpus.tokenizer_sha256, config.human)
     weights = given.as_dict()
     return Fit(mixture=problem.mixture(np.array([weights.get(n, 0.0) for n in problem.names])))
@@ -95,7 +94,7 @@ def unimax_tokens(sizes: np.ndarray, budget: float, epochs: float) -> np.ndarray
     return found
 
 
-def fit_unimax(problem: Problem, config: FixedConfig, tokens: float) -> Fit:
+def fit_unimax(problem: trials.Problem, config: FixedConfig, tokens: float) -> Fit:
     """Returns UniMax's mixture for a run of so many tokens; it reads no text.
 
     Where all text together is too little for the run, the mixture is the natural one.

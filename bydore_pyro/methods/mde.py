@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bydore_pyro import trials
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import require
 from bydore_pyro.methods.experts import expert_losses
 from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 
@@ -69,7 +69,7 @@ def draw_mixtures(count: int, domains: int, rng: np.random.Generator) -> np.ndar
     return np.stack([rng.dirichlet(np.full(domains, a)) for a in concentration])
 
 
-def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
+def fit_mde(problem: trials.Problem, config: MDEConfig) -> Fit:
     """Trains an expert on every domain and some proxies on mixtures; predicts the best mixture.
 
     The predicted loss is a linear regression of the proxies' losses on their weights and MDE's
@@ -87,7 +87,7 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     losses, shares = expert_losses(problem, steps, "mde: experts")
     tokens = losses.reshape(count, -1)
     shares = np.repeat(shares, losses.shape[2]) / losses.shape[2]
-    proxies = train_mixtures(problem, drawn, steps, "mde: proxies")
+    proxies = trials.train_mixtures(problem, drawn, steps, "mde: proxies")
     candidates = draw_mixtures(config.mde_candidates, count, rng)
 
     def features(weights: np.ndarray) -> np.ndarray:

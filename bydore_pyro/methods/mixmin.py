@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bydore_pyro import trials
 from bydore_pyro.methods.experts import expert_losses
 from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.trials import Problem
 
 __all__ = ["fit_mixmin", "mixmin_weights"]
 
@@ -45,7 +45,7 @@ def mixmin_weights(text_losses: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return weights
 
 
-def fit_mixmin(problem: Problem) -> Fit:
+def fit_mixmin(problem: trials.Problem) -> Fit:
     """Trains an expert on every domain and mixes their probabilities of the target's sequences.
 
     A text is a held-out sequence of the problem's length.

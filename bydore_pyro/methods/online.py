@@ -8,26 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.data import Domains
+from bydore_pyro import data, trials
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
-from bydore_pyro.trials import Problem
 
 __all__ = ["Factors", "proxy_of", "train_on_even"]
 
 Factors = Tensor | Callable[[Tensor], Tensor]
 
 
-def proxy_of(problem: Problem) -> Proxy:
+def proxy_of(problem: trials.Problem) -> Proxy:
     """Returns a proxy with fresh weights, whose cost the problem counts."""
     parallel = Parallel(cpu=problem.device.type == "cpu")
     return Proxy(problem.build(problem.seed), problem.proxy, problem.cost, parallel=parallel)
 
 
 def train_on_even(
-    problem: Problem,
+    problem: trials.Problem,
     proxy: Proxy,
-    domains: Domains,
+    domains: data.Domains,
     steps: int,
     method: str,
     factors: Callable[[int, Tensor, Tensor], Factors],

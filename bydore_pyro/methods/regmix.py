@@ -17,21 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import mixture, tables, trials
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError, require
 from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.tables import (
-    Mixtures,
-    RunsTable,
-    TableFit,
-    Wanted,
-    WeightBounds,
-    leave_out,
-    prior_of,
-    recorded,
-)
-from bydore_pyro.trials import Problem, train_mixtures
 
 __all__ = ["RegMixConfig", "Trees", "fit_regmix", "fit_regmix_to_table", "fit_trees",
            "sample_mixtures", "simulated_optimum"]  # fmt: skip
@@ -196,7 +185,7 @@ def sample_mixtures(prior: np.ndarray, count: int, seed: int) -> np.ndarray:
     return kept[:count]
 
 
-def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
+def fit_regmix(problem: trials.Problem, config: RegMixConfig) -> Fit:
     """Trains proxies on random mixtures, regresses their target losses, simulates the optimum.
 
     The prior is the text's own token shares.
@@ -207,21 +196,21 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     """
     steps = problem.steps_for("regmix", config.regmix_proxies)
     drawn = sample_mixtures(problem.token_shares, config.regmix_proxies, problem.seed)
-    runs = train_mixtures(problem, drawn, steps, "regmix: proxies")
+    runs = trials.train_mixtures(problem, drawn, steps, "regmix: proxies")
     trees = fit_trees(drawn, np.array([[run.target_loss(problem.target)] for run in runs]))
     weights = simulated_optimum(_mean_of(trees), problem.token_shares, config.regmix_draws)
     return Fit(mixture=problem.mixture(weights), details=Details(steps=steps, runs=len(drawn)))
 
 
 def fit_regmix_to_table(
-    table: RunsTable,
+    table: tables.RunsTable,
     metrics: Mapping[str, float],
     config: RegMixConfig,
     *,
     prior: np.ndarray | None = None,
     caps: np.ndarray | None = None,
-    mixtures: Mixtures | None = None,
-) -> TableFit:
+    mixtures: tables.Mixtures | None = None,
+) -> tables.TableFit:
     """Regresses the metrics of finished runs, and simulates the optimum of their mean.
 
     The arguments are those of `bydore_pyro.tables.fit_table`; mixtures are simulated around the
@@ -231,23 +220,23 @@ def fit_regmix_to_table(
         DataError: When there are fewer runs than domains, fewer than 6 mixtures, or the runs are
             all alike.
     """
-    wanted = Wanted.of(table, metrics)
+    wanted = tables.Wanted.of(table, metrics)
     runs, domains = table.weights.shape
     if runs < domains:
         raise DataError(f"Expected at least as many runs as domains ({domains}), found {runs}")
-    prior = prior_of(table)[0] if prior is None else prior
+    prior = tables.prior_of(table)[0] if prior is None else prior
     fit = partial(fit_trees, shares=wanted.shares)
-    left = leave_out(fit, table.weights, wanted.losses)
+    left = tables.leave_out(fit, table.weights, wanted.losses)
     errors = np.sqrt(np.square(left.expected - left.measured).mean(0))
     trees = replace(fit(table.weights, wanted.losses), errors=errors)
     left = left._replace(deviation=np.tile(errors, (runs, 1)))
     weights = simulated_optimum(_mean_of(trees), prior, config.regmix_draws)
-    found = Mixture(names=table.domains, weights=tuple((weights / weights.sum()).tolist()))
+    found = mixture.Mixture(names=table.domains, weights=tuple((weights / weights.sum()).tolist()))
     if caps is not None:
         found = found.capped(dict(zip(table.domains, caps.tolist(), strict=True)))
-    anywhere = WeightBounds(least=np.zeros(domains), most=np.ones(domains))
-    record = recorded(table, wanted, trees, left, found, prior, anywhere, mixtures)
-    return TableFit(mixture=replace(found, notes=tuple(wanted.notes())), record=record)
+    anywhere = tables.WeightBounds(least=np.zeros(domains), most=np.ones(domains))
+    record = tables.recorded(table, wanted, trees, left, found, prior, anywhere, mixtures)
+    return tables.TableFit(mixture=replace(found, notes=tuple(wanted.notes())), record=record)
 
 
 def _mean_of(trees: Trees) -> Callable[[np.ndarray], np.ndarray]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bydore_pyro import files
 from bydore_pyro.errors import DataError, distinct, expecting, listed
-from bydore_pyro.files import content_hash, parse_as, unique_keys
 
 if TYPE_CHECKING:
     import torch
@@ -275,7 +275,7 @@ class Mixture:
     @property
     def sha256(self) -> str:
         """The hash of the text of its file."""
-        return content_hash(self.to_json())
+        return files.content_hash(self.to_json())
 
     @classmethod
     def from_json(cls, path: Path) -> Mixture:
@@ -285,7 +285,7 @@ class Mixture:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
         with expecting(f"Expected a mixture file, found {path}:", Exception):
-            content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
+            content = json.loads(path.read_text("utf-8"), object_pairs_hook=files.unique_keys)
         return cls.from_content(content, path)
 
     @classmethod
@@ -295,7 +295,7 @@ class Mixture:
         Raises:
             DataError: When it is not a mixture, or its weights are not valid.
         """
-        file = parse_as(_File, json.dumps(content), path)
+        file = files.parse_as(_File, json.dumps(content), path)
         with expecting(f"Expected a valid mixture in {path}, found:", ValueError):
             columns: dict[str, Any] = {}
             for column in COLUMNS:

@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from bydore_pyro import files
 from bydore_pyro.errors import listed
-from bydore_pyro.files import unique_keys
 from bydore_pyro.mixture.published import PILE_DOMAINS
 
 # YAML 1.1 misses 5e-06.
@@ -231,7 +231,7 @@ def _paired(names: Sequence[Any], weights: Any) -> dict[str, Any]:
             raise ValueError(f"{reprlib.repr(name)} instead of a name in quotes")
     if len(names) != len(weights):
         raise ValueError(f"{len(names)} domains and {len(weights)} weights")
-    return unique_keys(list(zip(names, weights, strict=True)))
+    return files.unique_keys(list(zip(names, weights, strict=True)))
 
 
 def _of_paths(paths: Sequence[Any], weights: Sequence[Any]) -> Listed:

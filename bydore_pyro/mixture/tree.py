@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.files import Number
+from bydore_pyro import files
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
 
 
@@ -93,8 +93,8 @@ class Sums:
             not known.
     """
 
-    branches: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
-    rest: tuple[Number, Number] | None = None
+    branches: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
+    rest: tuple[files.Number, files.Number] | None = None
 
 
 def interval_of(mixture: Mixture, row: Row, sums: Sums | None = None) -> tuple[float, float] | None:

@@ -28,9 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro import files, terminal
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.errors import DataError, RunFolderError, expecting, listed, one_line
-from bydore_pyro.files import content_hash, read_json, unique_keys, yaml_or_json
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.mixture.trainers_files import (
@@ -40,7 +40,6 @@ from bydore_pyro.mixture.trainers_files import (
     blend_of,
     trainers_weights,
 )
-from bydore_pyro.terminal import tell
 
 PUBLISHED = "published:"
 END = "results.json"  # what runs without a mixture of their own end with
@@ -105,7 +104,7 @@ def mixture_from(source: str | Path) -> Mixture:
             mixture = normalised(found.weights, str(path), declared=found.declared)
             if found.cut:
                 names = listed([f"{name!r:.60}" for name in mixture.names], SHOWN)
-                tell(f"{path}: domains are called {found.cut}: {names}")
+                terminal.tell(f"{path}: domains are called {found.cut}: {names}")
             return mixture
     return Mixture.from_content(found, path)
 
@@ -174,7 +173,7 @@ def require_finished(folder: Path) -> None:
     """
     metrics: Any = None
     with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
-        metrics = read_json(folder / "metrics.json")
+        metrics = files.read_json(folder / "metrics.json")
     reason = metrics.get("stopped") if isinstance(metrics, dict) else None
     if not reason and any(folder.glob("mixture*.json")):
         return
@@ -196,11 +195,11 @@ def require_own(folder: Path) -> None:
     """
     metrics: Any = None
     with suppress(OSError, ValueError):
-        metrics = read_json(folder / "metrics.json")
+        metrics = files.read_json(folder / "metrics.json")
     named = metrics.get("mixture_sha256") if isinstance(metrics, dict) else None
     # The text counts, as its run wrote it: also that of earlier versions.
     text = (folder / "mixture.json").read_text("utf-8").strip()
-    if named and named != content_hash(text):
+    if named and named != files.content_hash(text):
         raise RunFolderError(
             f"Expected in {folder / 'mixture.json'} the mixture that the run's metrics.json names, "
             "found another: keep weights of your own in a file of their own"
@@ -243,7 +242,7 @@ def _large(text: str) -> Any:
     if len(text) > LARGEST_JSON:
         raise ValueError(f"more than {LARGEST_JSON // 2**20} MB")
     try:
-        return json.loads(text, object_pairs_hook=unique_keys)
+        return json.loads(text, object_pairs_hook=files.unique_keys)
     except (json.JSONDecodeError, RecursionError):
         raise ValueError(f"more than {LARGEST // 2**20} MB, and no JSON") from None
 
@@ -256,7 +255,7 @@ def _parsed(text: str) -> Any:
     """
     found, wrong = None, ""
     try:
-        found = yaml_or_json(text, words=True)
+        found = files.yaml_or_json(text, words=True)
     except DataError:  # it is one of them, with a name twice
         raise
     except ValueError as error:
@@ -284,7 +283,7 @@ def _table(text: str) -> Listed | None:
             raise ValueError("a column twice, or rows of other lengths than the header")
         domain, weight = header.index("domain"), header.index("weight")
         pairs = [(row[domain], row[weight]) for row in rows[1:]]
-        return Listed(unique_keys(pairs), declared=False)
+        return Listed(files.unique_keys(pairs), declared=False)
     return None
 
 

@@ -17,9 +17,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Parameters
+from bydore_pyro import core, terminal
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.terminal import return_freed_memory, stop_if_asked
 
 # Of the gradients that are held at once in float32: 32 MiB on a processor, 1 GiB on a GPU.
 MAX_VALUES = {"cpu": 2**23, "cuda": 2**28}
@@ -72,11 +71,11 @@ class GradientSketch:
         for rows in batch.split(self.chunk * self.model.parallel.count):
             pieces.append(self._sketch(rows, part))
             done(len(rows))
-            stop_if_asked(self.model.parallel.largest)
+            terminal.stop_if_asked(self.model.parallel.largest)
             GradientSketch._untrimmed += len(rows)
             if self._untrimmed >= TRIM_EVERY:
                 GradientSketch._untrimmed = 0
-                return_freed_memory()
+                terminal.return_freed_memory()
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)
 
@@ -89,7 +88,7 @@ class GradientSketch:
         gather, count = self.model.parallel.gather, len(rows)
         return gather(folded, count).cpu(), gather(losses, count).cpu()
 
-    def unfolded(self, sketch: Tensor) -> Parameters:
+    def unfolded(self, sketch: Tensor) -> core.Parameters:
         """Returns the direction ``D`` with ``<grad, D> = z . sketch``, for a sketch ``(S,)``."""
         parameters = self.model.parameters
         times = math.ceil(self.count / self.size)

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from bydore_pyro.core import Parameters
+from bydore_pyro import core, files
 from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.files import Number
 from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
 
@@ -24,9 +23,9 @@ from bydore_pyro.proxy.parallel import Parallel
 class Part:
     """What one part of a method cost: tokens that models read, FLOPs, wall-clock seconds."""
 
-    tokens: Number
-    flops: Number
-    seconds: Number
+    tokens: files.Number
+    flops: files.Number
+    seconds: files.Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +124,7 @@ class MeasuredModel:
         """The model's trainable parameters by name, detached; they share the model's memory."""
         return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
 
-    def losses(self, batch: Tensor, part: str, theta: Parameters | None = None,
+    def losses(self, batch: Tensor, part: str, theta: core.Parameters | None = None,
                **options: Any) -> Tensor:  # fmt: skip
         """Returns the mean next-token loss of each sequence ``(B,)``, nats per token; as
         `token_losses`."""
@@ -135,7 +134,7 @@ class MeasuredModel:
         self,
         batch: Tensor,
         part: str,
-        theta: Parameters | None = None,
+        theta: core.Parameters | None = None,
         *,
         full_precision: bool = False,
         passes: int = 1,
@@ -212,7 +211,7 @@ class MeasuredModel:
         own = self.parallel.own(batch)
         trained = {n: p for n, p in self._losses.named_parameters() if p.requires_grad}
 
-        def loss(parameters: Parameters, row: Tensor) -> Tensor:
+        def loss(parameters: core.Parameters, row: Tensor) -> Tensor:
             return functional_call(self._losses, dict(parameters), (row[None],)).mean()
 
         with self._precision(batch.device, full=True):

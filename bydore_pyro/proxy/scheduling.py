@@ -14,12 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bydore_pyro.data import Domains
+from bydore_pyro import data, files, terminal
 from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.files import Kept
 from bydore_pyro.proxy.config import Strategy
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.terminal import Interrupted, deferred, stop_if_asked
 
 
 def schedule(
@@ -88,7 +86,7 @@ def systematic_counts(
 
 
 def train_on_mixture(
-    domains: Domains,
+    domains: data.Domains,
     proxy: Proxy,
     weights: Mapping[str, float],
     steps: int,
@@ -127,7 +125,7 @@ def train_on_mixture(
         yield loss
 
 
-def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
+def proxy_content(proxy: Proxy, domains: data.Domains) -> dict[str, Any]:
     """Returns the state that a proxy's next step depends on, and its cost; for `Kept`."""
     cost = proxy.cost
     return {
@@ -141,7 +139,7 @@ def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
     }
 
 
-def restore_proxy(proxy: Proxy, domains: Domains, content: Mapping[str, Any]) -> None:
+def restore_proxy(proxy: Proxy, domains: data.Domains, content: Mapping[str, Any]) -> None:
     """Restores a proxy that has taken no step to what `proxy_content` gave."""
     proxy.model.load_state_dict(content["proxy"]["model"])
     proxy.optimizer.load_state_dict(content["proxy"]["optimizer"])
@@ -153,7 +151,7 @@ def restore_proxy(proxy: Proxy, domains: Domains, content: Mapping[str, Any]) ->
 
 @contextmanager
 def kept_when_stopped(
-    place: Path, belongs: Mapping[str, Any], proxy: Proxy, domains: Domains
+    place: Path, belongs: Mapping[str, Any], proxy: Proxy, domains: data.Domains
 ) -> Iterator[Callable[[], None]]:
     """Keeps a proxy in training on a request to stop, and goes on with a kept one.
 
@@ -170,15 +168,15 @@ def kept_when_stopped(
     Raises:
         Interrupted: When the block raised it; the proxy is kept.
     """
-    kept = Kept(place, belongs, replace=True, writes=proxy.parallel.is_main)
+    kept = files.Kept(place, belongs, replace=True, writes=proxy.parallel.is_main)
     content = kept.get()
     if content is not None:
         restore_proxy(proxy, domains, content)
 
-    with deferred():
+    with terminal.deferred():
         try:
-            yield lambda: stop_if_asked(proxy.parallel.largest)
-        except Interrupted:
+            yield lambda: terminal.stop_if_asked(proxy.parallel.largest)
+        except terminal.Interrupted:
             kept.remove()
             kept.put(proxy_content(proxy, domains))
             proxy.parallel.wait()

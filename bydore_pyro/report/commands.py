@@ -9,20 +9,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.ask import GIVEN
+from bydore_pyro import ask, shards, training
 from bydore_pyro.data import CorpusConfig, RowConfig, is_store
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
-from bydore_pyro.shards import names_shards
-from bydore_pyro.training import TargetConfig
 
 OF_SHARDS = (  # parts and options that say how shards are read
     *(("tokenizer", name) for name in ("tokenizer", "separator", "token_bytes")),
     ("corpus", "validation_fraction"),
 )
 OF_TEXT = ("validation_fraction", "shortest_document", "longest_document", "data_seed")
-LENGTH, BATCH = TargetConfig.sequence_length, TargetConfig.target_batch_sequences
-EPOCHS = TargetConfig.max_epochs
+LENGTH, BATCH = training.TargetConfig.sequence_length, training.TargetConfig.target_batch_sequences
+EPOCHS = training.TargetConfig.max_epochs
 USUAL = 1e9  # tokens of a training that nothing says the length of
 FEWEST = 100  # steps of a training that nothing says the length of
 MARGIN = 0.9  # of the longest one: steps are whole, and the number has two digits
@@ -32,8 +30,8 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     """Returns commands to go on with: the purpose of each, and the line. Capitals are the user's
     own places. Of an answer about a given mixture they are for that mixture."""
     run, export = shlex.quote(str(record.path)), "--prefix '/data/{domain}' --out FILE"
-    given = (record.path / GIVEN).is_file()
-    mixture = shlex.quote(str(record.path / GIVEN)) if given else run
+    given = (record.path / ask.GIVEN).is_file()
+    mixture = shlex.quote(str(record.path / ask.GIVEN)) if given else run
     weights = "The given mixture" if given else "The weights"
     found = [
         (f"{weights} in a trainer's own format", f"bydore export {mixture} --to nanotron {export}")
@@ -66,7 +64,7 @@ def _data(record: RunRecord) -> tuple[str, str]:
     more = f" --add {shlex.join(added)}" if added else ""
     if data is None:
         return f"STORE{more}", ""
-    if names_shards(data):
+    if shards.names_shards(data):
         own = asdict(CorpusConfig())
         return _with(record, shlex.quote(data), OF_SHARDS, own) + more, ""
     if is_store(Path(data)) and not _is_sample(record.index):

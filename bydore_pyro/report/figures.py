@@ -12,11 +12,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from bydore_pyro.answer import ANSWER, PALETTE, Outlook, domain_colours, picture_label
-from bydore_pyro.mixture import MOST_SHOWN
+from bydore_pyro import answer, mixture, terminal
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.tables import THIS
-from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +40,7 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     means = dict(zip(names, trajectory["mean"].values.T.astype(float), strict=True))
     averages = {name: float(values[start:].mean()) for name, values in means.items()}
     order = sorted(names, key=lambda name: -averages[name])
-    order = order if len(order) <= MOST_SHOWN else order[:FEW_LINES]
+    order = order if len(order) <= mixture.MOST_SHOWN else order[:FEW_LINES]
     kept = np.arange(len(steps) - 1, -1, -max(1, -(-len(steps) // MOST_POINTS)))[::-1]
     note = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
     figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, note, names)
@@ -73,7 +71,7 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     for name, line in zip(order, axes.get_lines(), strict=True):
         for place, one in zip(places, rounds, strict=True):
             weight = one.alone.get(name, np.nan)
-            gid = f"{visible(name)}: {weight:.4f} by round {place}"
+            gid = f"{terminal.visible(name)}: {weight:.4f} by round {place}"
             axes.plot(place, weight, "o", color=line.get_color(), gid=gid)
     axes.set_ylim(bottom=0)
     ticks = places[:: -(-len(places) // MOST_TICKS)]
@@ -81,7 +79,7 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     return figure
 
 
-def curves_figure(outlook: Outlook) -> Figure | None:
+def curves_figure(outlook: answer.Outlook) -> Figure | None:
     """Draws each domain's loss over its effective tokens: the law with its interval, and the runs
     that it rests on."""
     curves = outlook.curves
@@ -96,16 +94,16 @@ def curves_figure(outlook: Outlook) -> Figure | None:
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, (name, curve) in zip(panels, curves.items(), strict=False):
         axes.fill_between(curve.at, curve.low, curve.high, color="0.9", linewidth=0)
-        axes.plot(curve.at, curve.loss, color="0.35", gid=f"{visible(name)}: the law")
+        axes.plot(curve.at, curve.loss, color="0.35", gid=f"{terminal.visible(name)}: the law")
         for place, loss in zip(curve.runs, curve.losses, strict=True):
-            gid = f"{visible(name)}: a run, {loss:.3f} nats per token"
+            gid = f"{terminal.visible(name)}: a run, {loss:.3f} nats per token"
             axes.plot(place, loss, "o", color="C0", markersize=4, gid=gid)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(LogLocator(2, numticks=4))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.minorticks_off()
-        axes.set_title(picture_label(name, OF_PANEL), fontsize=9)
+        axes.set_title(answer.picture_label(name, OF_PANEL), fontsize=9)
         axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[len(curves) :]:
@@ -115,7 +113,7 @@ def curves_figure(outlook: Outlook) -> Figure | None:
     return figure
 
 
-def frontier_figure(outlook: Outlook) -> Figure | None:
+def frontier_figure(outlook: answer.Outlook) -> Figure | None:
     """Draws the losses of the best mixtures for two or three targets, a panel for each pair, with
     this mixture and the others."""
     pairs = list(combinations(outlook.frontier, 2))
@@ -130,12 +128,12 @@ def frontier_figure(outlook: Outlook) -> Figure | None:
         style = "-" if len(outlook.frontier) == 2 else "o"
         axes.plot(outlook.frontier[x], outlook.frontier[y], style, color="0.75", markersize=3)
         for place, (name, losses) in enumerate(outlook.expected.items()):
-            label = THIS if name == ANSWER else name
+            label = THIS if name == answer.ANSWER else name
             words = f"{label}: {losses[x].loss:.3f} and {losses[y].loss:.3f}"
             shown = {"color": f"C{place}", "label": label, "gid": words}
             axes.plot(losses[x].loss, losses[y].loss, "s", **shown)
-        axes.set_xlabel(picture_label(x, OF_AXIS))
-        axes.set_ylabel(picture_label(y, OF_AXIS))
+        axes.set_xlabel(answer.picture_label(x, OF_AXIS))
+        axes.set_ylabel(answer.picture_label(y, OF_AXIS))
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
@@ -187,12 +185,14 @@ def _lines(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
-    axes, gids = figure.subplots(), [f"{visible(one)}: {note[one]}" for one in y]
-    colours = domain_colours(names if len(names) <= len(PALETTE) else list(y))
+    axes, gids = figure.subplots(), [f"{terminal.visible(one)}: {note[one]}" for one in y]
+    colours = answer.domain_colours(names if len(names) <= len(answer.PALETTE) else list(y))
     for one, gid in zip(y, gids, strict=True):
         axes.plot(x, y[one], color=colours[one], gid=gid)
-    legend = figure.legend(axes.get_lines(), map(picture_label, y), loc="outside right upper",
-                           fontsize=9, frameon=False)  # fmt: skip
+    labels = [answer.picture_label(name) for name in y]
+    legend = figure.legend(
+        axes.get_lines(), labels, loc="outside right upper", fontsize=9, frameon=False
+    )
     for text, gid in zip(legend.get_texts(), gids, strict=True):
         text.set_gid(gid)
     axes.set(xlabel=name, ylabel="weight")

@@ -7,11 +7,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.files import RunFolder
+from bydore_pyro import files, terminal
 from bydore_pyro.report.figures import as_svg
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.sections import run_sections
-from bydore_pyro.terminal import visible
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,11 @@ def html_report(folder: Path) -> str:
         return {"kind": type(block).__name__, "it": block}
 
     def shown(value: Any) -> Any:
-        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return (
+            terminal.visible(value)
+            if isinstance(value, str) and not isinstance(value, Markup)
+            else value
+        )
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -52,7 +55,7 @@ def html_report(folder: Path) -> str:
     )
 
 
-def add_html_report(folder: RunFolder) -> str:
+def add_html_report(folder: files.RunFolder) -> str:
     """Writes `report.html` into a run's folder; returns its path in a line, or the reason for none.
 
     Nothing is raised: a search of hours must not fail for want of its page.

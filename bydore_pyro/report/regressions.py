@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from bydore_pyro import mixture, tables, terminal
 from bydore_pyro.answer import ANSWER, Difference, Expected
 from bydore_pyro.errors import listed
-from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import AGAINST, LEVELS, SURE, Level, Verdict, number, percent
-from bydore_pyro.tables import LeftOut
-from bydore_pyro.terminal import Table
 
 # Rank correlation of left-out runs, x 100, from which predictions are believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0
-HELD = percent(HDI_PROBABILITY)  # by an interval
+HELD = percent(mixture.HDI_PROBABILITY)  # by an interval
 EQUAL = 1e-5  # differences of predictions, as a share of them, that are none
 USUAL = (1e-3, 1e6)  # losses that are written with four decimals
 MOST_GIVEN = 20  # given mixtures in a table; the file holds all
@@ -141,16 +139,16 @@ def _apart(one: Difference) -> str:
     return f"{_signed(one.loss)} ({_signed(one.low)} to {_signed(one.high)})"
 
 
-def regression_tables(record: RunRecord) -> list[Table]:
+def regression_tables(record: RunRecord) -> list[terminal.Table]:
     """Returns those tables that a fit to a table of runs left."""
     found = record.metrics.table
-    asked = Table(
+    asked = terminal.Table(
         header=("metric", "is", "best", "run"),
         rows=[(name, one.direction, _loss(one.best), one.run) for name, one in found.asked.items()],
         caption="What was asked for",
     )
     each = {**found.metrics, **({"mean": found.mean} if found.mean.expected else {})}
-    metrics = Table(
+    metrics = terminal.Table(
         header=("metric", "this mixture", "than the prior", "better than the prior",
                 "Spearman x 100", "RMSE", f"in {HELD}"),
         rows=[
@@ -161,7 +159,7 @@ def regression_tables(record: RunRecord) -> list[Table]:
         caption=f"What a run is expected to reach, with {HELD} intervals for one run, and how well "
         "left-out runs are predicted, a fifth at a time",
     )  # fmt: skip
-    given = Table(
+    given = terminal.Table(
         header=("mixture", "rank", "expected", f"{HELD} from", "to", "better than the prior",
                 "tokens off the nearest run"),
         rows=[
@@ -175,5 +173,5 @@ def regression_tables(record: RunRecord) -> list[Table]:
     return [table for table in (asked, metrics, given) if table.rows]
 
 
-def _scores(one: LeftOut) -> tuple[str, str, str]:
+def _scores(one: tables.LeftOut) -> tuple[str, str, str]:
     return number(one.spearman_x100, ".1f"), _loss(one.rmse), percent(one.coverage)

@@ -9,12 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bydore_pyro.algorithm1 import AVERAGE_FROM
-from bydore_pyro.answer import COVERED, Outlook
+from bydore_pyro import algorithm1, answer, files, setup
 from bydore_pyro.errors import DataError, expecting
-from bydore_pyro.files import read_as
 from bydore_pyro.mixture import Mixture, require_finished, require_own
-from bydore_pyro.setup import Metrics
 
 if TYPE_CHECKING:
     import xarray
@@ -43,9 +40,9 @@ class RunRecord:
     mixture: Mixture
     config: Mapping[str, Any] = field(default_factory=dict)
     index: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: setup.Metrics = field(default_factory=setup.Metrics)
     trajectory: xarray.Dataset | None = None
-    forecast: Outlook = field(default_factory=Outlook)
+    forecast: answer.Outlook = field(default_factory=answer.Outlook)
 
     @property
     def method(self) -> str:
@@ -72,7 +69,7 @@ class RunRecord:
     def uncovered(self) -> dict[str, float]:
         """What no mixture explains of the targets that the domains do not cover, by name."""
         shares = {name: float(one.unexplained) for name, one in self.metrics.targets.items()}
-        return {name: share for name, share in shares.items() if share > COVERED}
+        return {name: share for name, share in shares.items() if share > answer.COVERED}
 
     @property
     def prior(self) -> Mapping[str, float]:
@@ -87,7 +84,7 @@ class RunRecord:
             return max(0, steps - 1)
         if self.method == "doremi":  # its result averages all steps
             return 0
-        return int(steps * AVERAGE_FROM)
+        return int(steps * algorithm1.AVERAGE_FROM)
 
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""
@@ -110,16 +107,19 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
     require_finished(folder)
     mixture = Mixture.from_json(folder / "mixture.json")
     require_own(folder)
-    metrics, forecast = partial(read_as, Metrics), partial(read_as, Outlook)
+    metrics, forecast = (
+        partial(files.read_as, setup.Metrics),
+        partial(files.read_as, answer.Outlook),
+    )
     return RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),
         mixture=mixture,
         config=_if_there(folder / "config.json", _read_object) or {},
         index=_if_there(folder / "manifest.json", _read_object) or {},
-        metrics=_if_there(folder / "metrics.json", metrics) or Metrics(),
+        metrics=_if_there(folder / "metrics.json", metrics) or setup.Metrics(),
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
-        forecast=_if_there(folder / "forecast.json", forecast) or Outlook(),
+        forecast=_if_there(folder / "forecast.json", forecast) or answer.Outlook(),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bydore_pyro.answer import ANSWER, Outlook, plot_weights
+from bydore_pyro import answer, terminal
 from bydore_pyro.errors import listed
 from bydore_pyro.report.commands import commands
 from bydore_pyro.report.figures import (
@@ -30,12 +30,11 @@ from bydore_pyro.report.tables import (
 )
 from bydore_pyro.report.verdicts import asks_for_longer, outlook_verdicts, verdicts_of
 from bydore_pyro.report.words import Verdict, count, duration, percent
-from bydore_pyro.terminal import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    Block = str | Table | Figure | Verdict | tuple[str, str]
+    Block = str | terminal.Table | Figure | Verdict | tuple[str, str]
 
 WEIGHTS = (
     "Weights are shares of the training tokens; rows of a path and of the rest are sums, in which "
@@ -108,7 +107,11 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
             [
                 f"{ANEW} {listed(anew)}." if anew else None,
                 *mixture.notes,
-                *(_with_words(plot_weights(mixture, metrics.sums), WEIGHTS) if drawn else ()),
+                *(
+                    _with_words(answer.plot_weights(mixture, metrics.sums), WEIGHTS)
+                    if drawn
+                    else ()
+                ),
                 weights_table(record),
                 weights_table(record, whole=True),
                 intervals_words(record),
@@ -141,7 +144,7 @@ def _with_words(figure: Figure | None, below: str) -> tuple[Figure | str, ...]:
 
 
 def _is_shown(block: Block | None) -> bool:
-    return bool(block.rows) if isinstance(block, Table) else block is not None
+    return bool(block.rows) if isinstance(block, terminal.Table) else block is not None
 
 
 def cost_sentence(record: RunRecord) -> str:
@@ -181,9 +184,9 @@ def intervals_words(record: RunRecord) -> str | None:
     return " ".join(found) or None
 
 
-def losses_words(outlook: Outlook) -> str | None:
+def losses_words(outlook: answer.Outlook) -> str | None:
     """Returns for which runs an outlook holds; None where there is none."""
-    if ANSWER not in outlook.expected:
+    if answer.ANSWER not in outlook.expected:
         return None
     words = (
         f"These losses are expected of runs of the proxy over {count(outlook.tokens)} tokens at a "

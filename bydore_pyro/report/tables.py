@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bydore_pyro.answer import ANSWER, Outlook
+from bydore_pyro import answer, proxy, terminal
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
-from bydore_pyro.proxy import Spent
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import WORDS, verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
-from bydore_pyro.terminal import Table
 
 FEW_SHARES = 3  # of what a target is made of
 THIS, JUDGED = "this mixture", "the given mixture"  # heads of columns
@@ -20,32 +18,32 @@ WITHIN = "within 0.01 nats"  # likewise
 LEAST_PRICE = 5e-5  # nats per token, that is shown
 
 
-def outlook_table(outlook: Outlook, label: str = THIS) -> Table:
+def outlook_table(outlook: answer.Outlook, label: str = THIS) -> terminal.Table:
     """Returns a row a text, targets first: the loss that is expected, and by how much it differs
     from each other mixture's, with 94 % intervals; domains by how much they differ."""
-    if ANSWER not in outlook.expected:
-        return Table()
+    if answer.ANSWER not in outlook.expected:
+        return terminal.Table()
     others = list(outlook.differences)
     header = ["nats per token on", label]
     header += [f"than {other}" for other in others]
     rows = []
     for text in _order(outlook):
-        one = outlook.expected[ANSWER][text]
+        one = outlook.expected[answer.ANSWER][text]
         row = [text, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
         for other in others:
             apart = outlook.differences[other][text]
             row.append(f"{apart.loss:+.3f} ({apart.low:+.3f} to {apart.high:+.3f})")
         rows.append(row)
-    return Table(
+    return terminal.Table(
         header=header,
         rows=rows,
         caption="Losses that runs are expected to have, with 94 % intervals for one run",
     )
 
 
-def _order(outlook: Outlook) -> list[str]:
+def _order(outlook: answer.Outlook) -> list[str]:
     """Targets, then their mean, then the domains, those whose losses change most first."""
-    texts = list(outlook.expected[ANSWER])
+    texts = list(outlook.expected[answer.ANSWER])
     domains = [text for text in texts if text.startswith("domain ")]
     first = [text for text in texts if text not in domains]
     if {f"domain {name}" for name in outlook.importance} == set(domains):
@@ -55,7 +53,7 @@ def _order(outlook: Outlook) -> list[str]:
     return first + changed[: max(0, MOST_SHOWN - len(first))]
 
 
-def bounds_table(outlook: Outlook) -> Table:
+def bounds_table(outlook: answer.Outlook) -> terminal.Table:
     """Returns what each bound costs that holds the answer back, and all of them together."""
     rows = [
         (
@@ -69,7 +67,7 @@ def bounds_table(outlook: Outlook) -> Table:
     whose = ""
     if outlook.decided in WORDS:
         whose = ", of the mixtures that are best by the law, which did not choose the weights"
-    return Table(
+    return terminal.Table(
         header=("bound", "costs in all", "0.01 more of it"),
         rows=rows,
         caption="What each bound costs: the expected loss with it, minus that without it, in nats "
@@ -77,7 +75,7 @@ def bounds_table(outlook: Outlook) -> Table:
     )
 
 
-def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
+def weights_table(record: RunRecord, *, whole: bool = False) -> terminal.Table:
     """Returns a row a domain, the largest weight first; columns that no domain has are left out.
 
     Of many domains the largest, and the sums of branches and of the rest (`shown_rows`). The
@@ -85,7 +83,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     """
     mixture = record.mixture
     if whole and len(mixture.names) <= MOST_SHOWN:
-        return Table()
+        return terminal.Table()
     names, epochs = mixture.names, record.metrics.run_epochs
     rows = shown_rows(names, mixture.weights, len(names) if whole else MOST_SHOWN)
     places = [row.places[0] if row.kind == "domain" else None for row in rows]
@@ -109,7 +107,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
         columns["than the prior"] = [
             "" if k is None else words.get(decided[names[k]], "undecided") for k in places
         ]
-    return Table(
+    return terminal.Table(
         header=tuple(columns),
         rows=list(zip(*columns.values(), strict=True)),
         caption=f"All {len(names)} domains" if whole else "",
@@ -121,7 +119,7 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
 
-def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:
+def price_columns(outlook: answer.Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:
     """Returns columns of a table of domains: how far each weight may move, the others in
     proportion, until the expected loss is 0.01 nats per token higher; and by how much, in these, a
     tenth more of its text lowers it. A row without a name is empty."""
@@ -135,14 +133,14 @@ def price_columns(outlook: Outlook, names: Sequence[str | None]) -> dict[str, li
     return columns
 
 
-def targets_table(record: RunRecord) -> Table:
+def targets_table(record: RunRecord) -> terminal.Table:
     """Returns what each target is made of, and how much of it no mixture explains."""
     rows = []
     for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
         made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
         rows.append((name, percent(one.importance), percent(one.unexplained), made))
-    return Table(
+    return terminal.Table(
         header=("target", "importance", "unexplained", "made most of"),
         rows=rows,
         caption="What the targets are made of, each by itself"
@@ -151,7 +149,7 @@ def targets_table(record: RunRecord) -> Table:
     )
 
 
-def loss_table(record: RunRecord) -> Table:
+def loss_table(record: RunRecord) -> terminal.Table:
     """Returns fresh models' losses: label, nats per token, difference from uniform weights."""
     losses = record.metrics.validation_loss_nats_per_token
     uniform = losses.get("uniform")
@@ -159,36 +157,38 @@ def loss_table(record: RunRecord) -> Table:
         (label, number(loss, ".4f"), ABSENT if uniform is None else f"{loss - uniform:+.4f}")
         for label, loss in sorted(losses.items(), key=lambda item: item[1])
     ]
-    return Table(header=("fresh model trained on", "nats per token", "than uniform"), rows=rows)
+    return terminal.Table(
+        header=("fresh model trained on", "nats per token", "than uniform"), rows=rows
+    )
 
 
-def round_table(record: RunRecord) -> Table:
+def round_table(record: RunRecord) -> terminal.Table:
     """Returns the rounds of a search by matching, a row each."""
     rows = [
         (str(place), number(one.step, ".0f"), count(one.sequences), number(one.validation_loss),
          percent(one.unexplained), number(one.scale, ".2f"))
         for place, one in enumerate(record.metrics.matching.rounds, start=1)
     ]  # fmt: skip
-    return Table(
+    return terminal.Table(
         header=("round", "after step", "sequences", "validation loss", "unexplained", "scale"),
         rows=rows,
         caption="The rounds. Unexplained and scale belong to the evidence of all rounds so far",
     )
 
 
-def cost_table(cost: Spent | None) -> Table:
+def cost_table(cost: proxy.Spent | None) -> terminal.Table:
     """Returns what a run cost: its parts by falling FLOPs, the sum last."""
     if cost is None or not (cost.flops or cost.parts):
-        return Table()
+        return terminal.Table()
     parts = sorted(cost.parts.items(), key=lambda part: -part[1].flops)
     rows = [
         (name, count(one.tokens), number(one.flops, ".2e"), duration(one.seconds))
         for name, one in [*parts, ("in all", cost)]
     ]
-    return Table(header=("part", "tokens", "FLOPs", "time"), rows=rows)
+    return terminal.Table(header=("part", "tokens", "FLOPs", "time"), rows=rows)
 
 
-def comparison_table(records: Sequence[RunRecord]) -> Table:
+def comparison_table(records: Sequence[RunRecord]) -> terminal.Table:
     """Returns a column a run: its method and cost, its fresh models' losses, the distance of its
     weights from the first run's, its weights with intervals, and its verdicts."""
     metrics = [record.metrics for record in records]
@@ -219,36 +219,36 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     found = [{v.question: f"{v.level}: {v.answer}" for v in verdicts_of(r)} for r in records]
     for question in dict.fromkeys(question for verdicts in found for question in verdicts):
         rows[question] = [verdicts.get(question, ABSENT) for verdicts in found]
-    return Table(
+    return terminal.Table(
         header=("", *(record.label for record in records)),
         rows=[(label, *cells) for label, cells in rows.items()],
     )
 
 
-def seeds_table(records: Sequence[RunRecord]) -> Table:
+def seeds_table(records: Sequence[RunRecord]) -> terminal.Table:
     """Returns the mean, the least and the largest weight of each domain over several searches, the
     largest mean first; nothing unless all are searches of one text with seeds of their own."""
     seeds = {record.metrics.seed for record in records}
     names = {record.mixture.names for record in records}
     searched = all(record.found_by == "search" for record in records)
     if len(records) < 2 or len(seeds) < len(records) or len(names) > 1 or not searched:
-        return Table()
+        return terminal.Table()
     weights = np.array([record.mixture.weights for record in records])  # (S, K)
     rows = []
     for row in shown_rows(records[0].mixture.names, weights.mean(0).tolist()):
         own = weights[:, [*row.places]].sum(1)  # (S,)
         ends = (own.mean(), own.min(), own.max())
         rows.append((row.label, *(number(float(one), ".4f") for one in ends)))
-    return Table(
+    return terminal.Table(
         header=("domain", "mean weight", "least", "largest"),
         rows=rows,
         caption=f"The weights over {len(records)} seeds",
     )
 
 
-def _expected(outlook: Outlook) -> dict[str, str]:
+def _expected(outlook: answer.Outlook) -> dict[str, str]:
     """Returns the losses to expect on the targets, with their intervals."""
-    texts = outlook.expected.get(ANSWER, {})
+    texts = outlook.expected.get(answer.ANSWER, {})
     return {
         text: f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"
         for text, one in texts.items()

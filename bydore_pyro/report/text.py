@@ -7,12 +7,12 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from bydore_pyro import terminal
 from bydore_pyro.report.commands import commands
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.sections import Section, run_sections
 from bydore_pyro.report.tables import comparison_table, seeds_table
 from bydore_pyro.report.words import Verdict
-from bydore_pyro.terminal import Table, visible
 
 WIDTH = 100  # characters, of what is not a table
 
@@ -35,7 +35,7 @@ def report_text(*folders: Path) -> str:
     files = sorted(path.name for path in shown if path.is_file())
     lines = [f"In {record.path}: {', '.join(files)}"]
     lines += ["Next:", *(f"  {line}" for _, line in commands(record))]
-    return "\n" + "\n\n".join([*parts, "\n".join(map(visible, lines))])
+    return "\n" + "\n\n".join([*parts, "\n".join(map(terminal.visible, lines))])
 
 
 def _comparison(records: Sequence[RunRecord]) -> str:
@@ -52,7 +52,7 @@ def _as_text(section: Section) -> Iterator[str]:
         if isinstance(block, Verdict):
             text = f"{block.level:<7}  {block.heading} {block.figures}"
             judged.append(_filled(text, " " * 9))
-        elif not isinstance(block, Table):
+        elif not isinstance(block, terminal.Table):
             yield _filled(str(block))
         elif not block.folded:
             yield block.as_text()
@@ -62,7 +62,7 @@ def _as_text(section: Section) -> Iterator[str]:
 
 def _filled(text: str, indent: str = "") -> str:
     return fill(
-        visible(text),
+        terminal.visible(text),
         WIDTH,
         subsequent_indent=indent,
         break_on_hyphens=False,

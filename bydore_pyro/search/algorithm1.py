@@ -6,42 +6,18 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bydore_pyro.algorithm1 import (
-    BayesianLearner,
-    LinearSearch,
-    WeightsLearner,
-    averaged_answer,
-    search_guide_fit,
-    trajectory_of,
-)
-from bydore_pyro.data import Domains
-from bydore_pyro.files import RunFolder
-from bydore_pyro.mixture import jitter
-from bydore_pyro.setup import (
-    Drive,
-    Found,
-    Options,
-    broken_off,
-    common_metrics,
-    learning_of,
-    leave_answer,
-    proxy_of,
-    question_of,
-    tell_cautions,
-    write_inputs,
-)
-from bydore_pyro.terminal import tell
+from bydore_pyro import algorithm1, data, files, mixture, setup, terminal
 
 LAST = 10  # losses of small batches that are averaged
 
 
 def search_by_linear_evidence(
-    options: Options,
-    domains: Domains,
-    folder: RunFolder,
+    options: setup.Options,
+    domains: data.Domains,
+    folder: files.RunFolder,
     name: str,
-    learner: Callable[[int], WeightsLearner] | None = None,
-) -> Found:
+    learner: Callable[[int], algorithm1.WeightsLearner] | None = None,
+) -> setup.Found:
     """Runs Algorithm 1 as `bydore_pyro.search.matching` runs a search.
 
     The steps until it breaks off are written. A `learner` in place of the posterior is made for K
@@ -51,19 +27,19 @@ def search_by_linear_evidence(
         ValueError: When `guide_warmup` leaves no step; and see `search`.
     """
     seed, config = options.run.seed, options.search
-    state = LinearSearch.begin(
+    state = algorithm1.LinearSearch.begin(
         domains,
-        proxy_of(options, domains),  # nothing is written without
+        setup.proxy_of(options, domains),  # nothing is written without
         options.linear,
         steps=config.steps,
         batch_sequences=config.batch_sequences,
         seed=seed,
         learner=None if learner is None else learner(domains.num_domains),
     )
-    write_inputs(folder, options, domains.corpus, name)
-    tell_cautions(options, domains)
+    setup.write_inputs(folder, options, domains.corpus, name)
+    setup.tell_cautions(options, domains)
     cost = state.proxy.cost
-    drive = Drive(
+    drive = setup.Drive(
         folder=folder,
         options=options,
         domains=domains,
@@ -71,7 +47,7 @@ def search_by_linear_evidence(
         total=config.steps,
         content=state.content,
     )
-    with broken_off(drive, cost):
+    with setup.broken_off(drive, cost):
         if (content := drive.restored()) is not None:
             state.restore(content)
             drive.done = len(state.records)
@@ -79,29 +55,33 @@ def search_by_linear_evidence(
             drive.take(_steps(state), lambda done: "")
         finally:
             if state.records and folder.writes:
-                folder.write_dataset("trajectory.nc", trajectory_of(state))
-        tell("the last step is done; next: the posterior, the answer")
+                folder.write_dataset("trajectory.nc", algorithm1.trajectory_of(state))
+        terminal.tell("the last step is done; next: the posterior, the answer")
         with cost.part("guide"):
-            answer = averaged_answer(state, question_of(options, domains))
+            answer = algorithm1.averaged_answer(state, setup.question_of(options, domains))
         means = np.stack([one.mean for one in state.records])
         losses = tuple(one.validation_loss for one in state.records)
-        fit = search_guide_fit(state) if isinstance(state.learner, BayesianLearner) else None
+        fit = (
+            algorithm1.search_guide_fit(state)
+            if isinstance(state.learner, algorithm1.BayesianLearner)
+            else None
+        )
         last = float(np.mean(losses[-LAST:]))
-        metrics = common_metrics(
+        metrics = setup.common_metrics(
             *(options, domains, answer, cost),
             steps=len(means),
-            jitter_second_half=jitter(means[len(means) // 2 :]),
-            learning=learning_of(last, domains.corpus.vocabulary),
+            jitter_second_half=mixture.jitter(means[len(means) // 2 :]),
+            learning=setup.learning_of(last, domains.corpus.vocabulary),
             fit=fit,
         )
-        found = Found(answer, metrics, state.proxy, means, losses)
-        leave_answer(folder, answer, metrics)
-        if isinstance(state.learner, BayesianLearner) and folder.writes:
+        found = setup.Found(answer, metrics, state.proxy, means, losses)
+        setup.leave_answer(folder, answer, metrics)
+        if isinstance(state.learner, algorithm1.BayesianLearner) and folder.writes:
             folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())
     return found
 
 
-def _steps(state: LinearSearch) -> Iterator[str]:
+def _steps(state: algorithm1.LinearSearch) -> Iterator[str]:
     names = state.domains.names
     while len(state.records) < state.steps:
         record = state.step()

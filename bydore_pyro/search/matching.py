@@ -9,59 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
+from bydore_pyro import core, data, files, measure, setup, terminal
 from bydore_pyro.answer import Answer, Question
-from bydore_pyro.core import covariance_of
-from bydore_pyro.data import Domains, TokenStore
-from bydore_pyro.files import RunFolder
-from bydore_pyro.measure import (
-    READINGS,
-    Measurement,
-    Reading,
-    ResidualCheck,
-    check_residual,
-    keep_measurement,
-    measure,
-    measured_training,
-    read_measurements,
-    readings_text,
-)
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.algorithm1 import search_by_linear_evidence
 from bydore_pyro.search.trials import TrialPlan, answered, trial_plan
-from bydore_pyro.setup import (
-    Drive,
-    Found,
-    Options,
-    Targets,
-    belongs_of,
-    broken_off,
-    common_metrics,
-    learning_of,
-    leave_answer,
-    processes,
-    proxy_of,
-    question_of,
-    read_targets,
-    search_domains,
-    search_readings,
-    targets_of,
-    tell_cautions,
-    write_inputs,
-)
-from bydore_pyro.terminal import tell
 
 TRIALS = "trials"
 
 
 def search(
-    options: Options,
-    domains: Domains,
-    folder: RunFolder,
+    options: setup.Options,
+    domains: data.Domains,
+    folder: files.RunFolder,
     name: str,
     plan: TrialPlan | None = None,
     *,
     keep: bool = True,
-) -> Found:
+) -> setup.Found:
     """Runs the search behind a progress bar, with checkpoints, and writes what it found.
 
     Where it breaks off, no mixture is written, and the run can be continued. The trials after it
@@ -78,15 +43,15 @@ def search(
     """
     if options.run.evidence == "linear":
         return search_by_linear_evidence(options, domains, folder, name)
-    seed, question = options.run.seed, question_of(options, domains)
-    proxy = proxy_of(options, domains)  # nothing is written without
+    seed, question = options.run.seed, setup.question_of(options, domains)
+    proxy = setup.proxy_of(options, domains)  # nothing is written without
     sketch = GradientSketch(proxy, options.search.sketch_size, seed)
-    write_inputs(folder, options, domains.corpus, name)
-    tell_cautions(options, domains)
+    setup.write_inputs(folder, options, domains.corpus, name)
+    setup.tell_cautions(options, domains)
     if plan is None:
         plan = trial_plan(options, domains, folder.path / TRIALS)
     cost = proxy.cost
-    drive = Drive(
+    drive = setup.Drive(
         folder=folder,
         options=options,
         domains=domains,
@@ -94,65 +59,73 @@ def search(
         total=0 if options.run.checkpoint else options.search.steps,
         content=lambda: proxy_content(proxy, domains),
     )
-    with broken_off(drive, cost):
+    with setup.broken_off(drive, cost):
         measured = _measured(options, domains, sketch, proxy, drive)
-        tell("measured; next: the target, the posterior (it may take minutes), the answer")
+        terminal.tell("measured; next: the target, the posterior (it may take minutes), the answer")
         # Anew, where a search goes on too: all processes read, and what it costs is the same.
-        rounds = read_targets(sketch, measured, domains, anew=True)
+        rounds = setup.read_targets(sketch, measured, domains, anew=True)
         with cost.part("guide"):
-            targets = targets_of(domains, rounds, seed, with_guide=True)
+            targets = setup.targets_of(domains, rounds, seed, with_guide=True)
         if not targets.drawn.convergence.settled:
-            tell("warning: the draws of the posterior have not settled: intervals are rough")
+            terminal.tell(
+                "warning: the draws of the posterior have not settled: intervals are rough"
+            )
         check = _checked(options, domains, sketch, measured[-1], targets)
-        known = search_readings(options, measured)
+        known = setup.search_readings(options, measured)
         answer, readings = _answered(question, domains, targets, known, plan, cost, seed)
         last, loaded = rounds[-1].loss, options.run.checkpoint is not None
-        metrics = common_metrics(
+        metrics = setup.common_metrics(
             *(options, domains, answer, cost, targets, check, targets.drawn.fit),
             steps=measured[-1].step,
-            learning=learning_of(last, domains.corpus.vocabulary, checkpoint=loaded),
+            learning=setup.learning_of(last, domains.corpus.vocabulary, checkpoint=loaded),
             measured=tuple(one.sha256 for one in measured) if keep else (),
         )
         if folder.writes:
-            folder.write_text(READINGS, readings_text(readings))
-        leave_answer(folder, answer, metrics)
+            folder.write_text(measure.READINGS, measure.readings_text(readings))
+        setup.leave_answer(folder, answer, metrics)
     if not keep and folder.writes:
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)
     weights = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
-    return Found(answer, metrics, proxy, weights, tuple(one.loss for one in rounds))
+    return setup.Found(answer, metrics, proxy, weights, tuple(one.loss for one in rounds))
 
 
 def _measured(
-    options: Options, domains: Domains, sketch: GradientSketch, proxy: Proxy, drive: Drive
-) -> list[Measurement]:
+    options: setup.Options,
+    domains: data.Domains,
+    sketch: GradientSketch,
+    proxy: Proxy,
+    drive: setup.Drive,
+) -> list[measure.Measurement]:
     """Trains the proxy and measures on the way; or measures a checkpoint, once."""
-    config, folder, belongs = options.search, drive.folder, belongs_of(options, domains)
+    config, folder, belongs = options.search, drive.folder, setup.belongs_of(options, domains)
     each, cluster = config.sequences_of_round(domains.num_domains), options.run.cluster
-    found: list[Measurement] = []
+    found: list[measure.Measurement] = []
 
-    def keep(measured: Measurement) -> None:
+    def keep(measured: measure.Measurement) -> None:
         if folder.writes:
-            measured = keep_measurement(folder.path, len(found) + 1, measured, belongs)
+            measured = measure.keep_measurement(folder.path, len(found) + 1, measured, belongs)
         found.append(measured)
 
     if options.run.checkpoint is not None:
         with proxy.cost.part("gradients"):
-            keep(measure(sketch, domains, each, 0, cluster=cluster))
+            keep(measure.measure(sketch, domains, each, 0, cluster=cluster))
         return found
     content = drive.restored()
     if content is not None:
         done = content["proxy"]["steps"]
-        kept = [one for one in read_measurements(folder.path, belongs) if one.step <= done]
+        kept = [one for one in measure.read_measurements(folder.path, belongs) if one.step <= done]
         if len(kept) == sum(step <= done for step in config.measured_steps):
             restore_proxy(proxy, domains, content)
             drive.done, found = done, kept
         else:  # a search below another run leaves none
-            tell("the measurements are gone: beginning anew")
+            terminal.tell("the measurements are gone: beginning anew")
 
     def steps() -> Iterator[str]:
         seed = options.run.seed
-        for step in measured_training(domains, proxy, sketch, config, seed=seed, cluster=cluster):
+        for step in measure.measured_training(
+            domains, proxy, sketch, config, seed=seed, cluster=cluster
+        ):
             if step.measured is not None:
                 keep(step.measured)
             yield f"training loss {step.loss:.3f}"
@@ -171,37 +144,37 @@ def _measured(
 
 
 def _checked(
-    options: Options,
-    domains: Domains,
+    options: setup.Options,
+    domains: data.Domains,
     sketch: GradientSketch,
-    measured: Measurement,
-    targets: Targets,
-) -> ResidualCheck | None:
+    measured: measure.Measurement,
+    targets: setup.Targets,
+) -> measure.ResidualCheck | None:
     """Checks the match on fresh text, at the parameters of the last measurement, which the model
     still has; None where no text is set aside."""
     if not options.search.check_sequences:
         return None
     found, last = targets.found, targets.rounds[-1]
     with sketch.model.cost.part("check"):
-        return check_residual(
+        return measure.check_residual(
             domains,
             sketch,
             last.residual(found, measured),
             found.weights,
-            covariance_of([last.evidence], found.optimum),
+            core.covariance_of([last.evidence], found.optimum),
             1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
         )
 
 
 def _answered(
     question: Question,
-    domains: Domains,
-    targets: Targets,
-    known: list[Reading],
+    domains: data.Domains,
+    targets: setup.Targets,
+    known: list[measure.Reading],
     plan: TrialPlan | None,
     cost: Cost,
     seed: int,
-) -> tuple[Answer, list[Reading]]:
+) -> tuple[Answer, list[measure.Reading]]:
     """Answers the question; returns all readings too. Where it has no answer, what was measured is
     not lost for it: the weights are those for the mean."""
     try:
@@ -210,20 +183,24 @@ def _answered(
         if question.goal.objective == "mean":
             raise
         line = f"{error}. The weights are for --objective mean; bydore ask takes another"
-    tell(f"warning: {line}")
+    terminal.tell(f"warning: {line}")
     mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
     question = dataclasses.replace(question, goal=mean, notes=(f"{line}.", *question.notes))
     return answered(question, domains, targets, known, plan, cost, seed=seed)
 
 
 def search_in(
-    options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
-) -> Found:
+    options: setup.Options,
+    corpus: data.TokenStore,
+    path: Path,
+    name: str,
+    plan: TrialPlan | None = None,
+) -> setup.Found:
     """Runs a search in a folder below another run's, or goes on with the search that is there."""
-    parallel = processes(options)
-    folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
+    parallel = setup.processes(options)
+    folder = files.RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there
-    domains = search_domains(options, corpus, options.run.seed)
+    domains = setup.search_domains(options, corpus, options.run.seed)
     found = search(options, domains, folder, name, plan, keep=False)
     parallel.wait()  # until everybody can read it
     return found

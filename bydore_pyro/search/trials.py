@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from bydore_pyro import core, data, measure, proxy, setup, terminal, trials
 from bydore_pyro.answer import (
     FIRST,
     LAW,
@@ -25,34 +26,21 @@ from bydore_pyro.answer import (
     raised,
     tried_steps,
 )
-from bydore_pyro.core import Matching, Posterior
-from bydore_pyro.data import Domains
 from bydore_pyro.errors import DataError
-from bydore_pyro.measure import Reading
 from bydore_pyro.mixture import Mixture, by_name
-from bydore_pyro.proxy import Cost
-from bydore_pyro.setup import (
-    Options,
-    Targets,
-    forecast_for,
-    language_model,
-    question_of,
-)
-from bydore_pyro.terminal import tell
-from bydore_pyro.trials import Problem, train_mixtures
 
 DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
 
 
-def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
+def plain_problem(options: setup.Options, domains: data.Domains, runs: Path) -> trials.Problem:
     """Returns the problem that the options of a search pose, without a limit of cost; its finished
     proxies lie in the folder `runs`."""
-    corpus, question = domains.corpus, question_of(options, domains)
-    return Problem(
+    corpus, question = domains.corpus, setup.question_of(options, domains)
+    return trials.Problem(
         corpus=corpus,
         names=domains.names,
         target=domains.validation_shares,
-        build=lambda seed: language_model(options, corpus.vocabulary, seed),
+        build=lambda seed: setup.language_model(options, corpus.vocabulary, seed),
         proxy=options.proxy,
         steps=options.search.steps,
         batch_sequences=options.search.batch_sequences,
@@ -68,7 +56,7 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
     )
 
 
-def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | None:
+def trial_plan(options: setup.Options, domains: data.Domains, runs: Path) -> TrialPlan | None:
     """Returns the trials that the options of a search ask for, None without any. If they would
     leave too little text of a domain (they read text as often as the run of `--target_tokens`
     will), it prints so and returns None."""
@@ -79,7 +67,7 @@ def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | No
     try:
         problem.text_for(search.trial_steps)
     except DataError as error:
-        tell(f"no trial runs: {error}")
+        terminal.tell(f"no trial runs: {error}")
         return None
     return TrialPlan(problem, search.trials, search.trial_steps)
 
@@ -94,18 +82,18 @@ class TrialPlan:
         steps: Of each.
     """
 
-    problem: Problem
+    problem: trials.Problem
     count: int
     steps: int
 
     def tried(
         self,
-        found: Matching,
-        drawn: Posterior,
+        found: core.Matching,
+        drawn: core.Posterior,
         question: Question,
-        cost: Cost,
+        cost: proxy.Cost,
         by_law: Tensor | None = None,
-    ) -> tuple[TriedSteps, list[Reading]]:
+    ) -> tuple[TriedSteps, list[measure.Reading]]:
         """Trains the proxies, and charges a counter.
 
         Args:
@@ -122,7 +110,7 @@ class TrialPlan:
             Interrupted: On Ctrl-C or SIGTERM; finished trials are kept.
             NonFiniteError: When a loss is NaN or infinite.
         """
-        problem = dataclasses.replace(self.problem, cost=Cost())
+        problem = dataclasses.replace(self.problem, cost=proxy.Cost())
         lengths = (FIRST if by_law is None else (LAW, *FIRST))[: self.count]
         mixtures: list[Mixture] = []
         for length in lengths:
@@ -134,20 +122,20 @@ class TrialPlan:
             mixture = problem.mixture(weights.numpy().round(DIGITS))
             mixtures.append(mixture_within(mixture, question, free=False))
         rows = np.array([mixture.weights for mixture in mixtures])
-        done = train_mixtures(problem, rows, self.steps, "trials", decay=False)
+        done = trials.train_mixtures(problem, rows, self.steps, "trials", decay=False)
         readings = []
         for number, (row, one) in enumerate(zip(rows, done, strict=True), 1):
             read = one.read_losses()
             tokens = by_name(problem.names, self.steps * problem.batch_tokens * row)
             kept = {name: read[name] for name in problem.names if name in read}
-            readings.append(Reading(of=f"trial {number}", tokens=tokens, losses=kept))
+            readings.append(measure.Reading(of=f"trial {number}", tokens=tokens, losses=kept))
         cost.add(problem.cost.report()["parts"], "trial_")
         losses = tuple(one.target_loss(problem.target) for one in done)
         weights_of_trials = [mixture.as_dict() for mixture in mixtures]
         return tried_steps(self.steps, lengths, weights_of_trials, losses), readings
 
 
-def tried_before(record: TriedSteps | None, domains: Domains) -> TriedSteps | None:
+def tried_before(record: TriedSteps | None, domains: data.Domains) -> TriedSteps | None:
     """Returns the trials of a finished run if they are of the same domains; else None."""
     if record is None or any({*one.weights} != {*domains.names} for one in record.tried):
         return None
@@ -156,15 +144,15 @@ def tried_before(record: TriedSteps | None, domains: Domains) -> TriedSteps | No
 
 def answered(
     question: Question,
-    domains: Domains,
-    targets: Targets,
-    readings: Sequence[Reading],
+    domains: data.Domains,
+    targets: setup.Targets,
+    readings: Sequence[measure.Reading],
     plan: TrialPlan | None,
-    cost: Cost,
+    cost: proxy.Cost,
     tried: TriedSteps | None = None,
     *,
     seed: int,
-) -> tuple[Answer, list[Reading]]:
+) -> tuple[Answer, list[measure.Reading]]:
     """Answers a question; by trial runs too, where they pay.
 
     They do not where the domains cover the targets: then the law's mixture is the answer. What new
@@ -189,17 +177,17 @@ def answered(
     readings = list(readings)
     found, drawn = targets.found, targets.drawn
     with cost.part("law"):
-        forecast = forecast_for(domains, targets, readings, seed)
+        forecast = setup.forecast_for(domains, targets, readings, seed)
     if (tried is None and plan is None) or by_law(found, question, forecast):
         tried = None
     elif plan is not None and (tried is None or plan.count > len(tried.tried)):
         with cost.part("law"):
             law = None if forecast is None else best_of(forecast, question).decision.weights
-        tell(f"next: {plan.count} trial runs of {plan.steps} steps each")
+        terminal.tell(f"next: {plan.count} trial runs of {plan.steps} steps each")
         tried, read = plan.tried(found, drawn, question, cost, law)
         if readings:  # else no run tells the targets' losses
             readings += read
             with cost.part("law"):
-                forecast = forecast_for(domains, targets, readings, seed)
+                forecast = setup.forecast_for(domains, targets, readings, seed)
     with cost.part("law"):
         return answer_of(found, drawn, question, tried, forecast), readings

@@ -24,6 +24,7 @@ from .places import mixture_anywhere as mixture_anywhere
 from .question import question_of as question_of
 from .question import weights_in as weights_in
 from .question import weights_of as weights_of
+from .question_config import AskConfig as AskConfig
 from .question_config import QuestionConfig as QuestionConfig
 from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from bydore_pyro.data import Domains
+from bydore_pyro import data, terminal
 from bydore_pyro.errors import listed
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.targets import targets_are_domains
-from bydore_pyro.terminal import tell
 
 CAUTIONS = "cautions"  # in a store's index: of copies, found when a target is read
 FEW_DOCUMENTS = 30
 FEW_NAMES = 5
 
 
-def cautions_of(options: Options, domains: Domains) -> list[str]:
+def cautions_of(options: Options, domains: data.Domains) -> list[str]:
     """Returns what is to be known of a run's text, a line each; nothing where all is well.
 
     Documents are the witnesses that intervals rest on, of each target and of each domain. Without
@@ -48,11 +47,11 @@ def cautions_of(options: Options, domains: Domains) -> list[str]:
     return found
 
 
-def tell_cautions(options: Options, domains: Domains) -> None:
+def tell_cautions(options: Options, domains: data.Domains) -> None:
     """Prints them, but for those that were printed when the targets were read."""
     told = domains.corpus.index.get(CAUTIONS, ())
     for line in cautions_of(options, domains)[len(told) :]:
-        tell(f"warning: {line}")
+        terminal.tell(f"warning: {line}")
 
 
 def _few(counts: dict[str, int]) -> str:

@@ -10,47 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from bydore_pyro.data import (
-    CorpusConfig,
-    Domains,
-    RowConfig,
-    TokenStore,
-    copies_in,
-    is_store,
-    joined_stores,
-    load_tokens,
-    open_store,
-    other_token,
-    pooled,
-    selected,
-    with_branches,
-    with_validation_file,
-    without_documents,
-)
+from bydore_pyro import data, proxy, shards, terminal
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
-from bydore_pyro.proxy import (
-    Cost,
-    Parallel,
-    Proxy,
-    build_language_model,
-    configuration_of,
-    load_language_model,
-    model_source,
-    read_model_config,
-)
 from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.question import question_of
-from bydore_pyro.shards import names_shards, open_shards
-from bydore_pyro.terminal import device_named, tell
 
 FEW_NAMES = 5
 
 
 def load_domains(
     options: Options, added: Sequence[str] = (), text_column: str | None = None
-) -> Domains:
+) -> data.Domains:
     """Checks everything that can be checked before a long computation, and loads the data.
 
     Args:
@@ -71,17 +43,17 @@ def load_domains(
         _check_tokenizer(Path(options.run.checkpoint), corpus)
     new: set[str] = set()
     for path in map(Path, added):
-        store = open_store(path)
+        store = data.open_store(path)
         if twice := sorted(new & {*store.names}):
             raise DataError(f"Expected every added domain once, found '{twice[0]}' again in {path}")
         new.update(store.names)
-        corpus = joined_stores(corpus, store)
+        corpus = data.joined_stores(corpus, store)
         if options.run.domains is not None:
             names = list(dict.fromkeys([*options.run.domains, *store.names]))
             own = dataclasses.replace(options.run, domains=names)
             options = dataclasses.replace(options, run=own)
-    selected(needed, corpus.names)
-    prepared = not added and not names_shards(options.run.data)
+    data.selected(needed, corpus.names)
+    prepared = not added and not shards.names_shards(options.run.data)
     rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
     corpus = with_targets(corpus, options, rows, prepared=prepared)
     domains = search_domains(options, corpus, options.run.seed)
@@ -90,8 +62,8 @@ def load_domains(
 
 
 def with_targets(
-    corpus: TokenStore, options: Options, rows: RowConfig | None = None, *, prepared: bool
-) -> TokenStore:
+    corpus: data.TokenStore, options: Options, rows: data.RowConfig | None = None, *, prepared: bool
+) -> data.TokenStore:
     """Returns a store with the files among the targets as domains too.
 
     Reports how much of each target also occurs in the training text, and notes it in the index;
@@ -108,12 +80,12 @@ def with_targets(
     """
     asked, domains = options.question, options.run.domains
     files = asked.files()
-    trained = domains and selected(domains, corpus.names)
+    trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
     for path in files.values():
-        corpus = with_validation_file(corpus, path, rows)
-    for target in files if prepared else selected(asked.targets(), corpus.names):
-        found = copies_in(corpus, target, names)
+        corpus = data.with_validation_file(corpus, path, rows)
+    for target in files if prepared else data.selected(asked.targets(), corpus.names):
+        found = data.copies_in(corpus, target, names)
         if not found:
             continue
         copies = np.any([*found.values()], 0)
@@ -128,45 +100,51 @@ def with_targets(
             f"({copies.sum()} of {len(copies)} documents: {places}); "
             + ("they are left out" if asked.drop_copies else "--drop_copies leaves them out")
         )
-        tell(f"warning: {line}")
+        terminal.tell(f"warning: {line}")
         noted = {**corpus.index, CAUTIONS: [*corpus.index.get(CAUTIONS, ()), line]}
         corpus = dataclasses.replace(corpus, index=noted)
         if asked.drop_copies:
-            corpus = without_documents(corpus, target, copies)
+            corpus = data.without_documents(corpus, target, copies)
     return corpus
 
 
-def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
+def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStore:
     """Checks the proxy and the device, and loads the text, which must have the domains needed."""
     run = options.run
-    device_named(run.device)
+    terminal.device_named(run.device)
     place = Path(run.checkpoint or "")
     if place.is_absolute() and not place.is_dir():
         raise DataError(f"Expected the checkpoint {place}, found none there")
-    config = read_model_config(model_source(run.model))
+    config = proxy.read_model_config(proxy.model_source(run.model))
     longest = getattr(config, "max_position_embeddings", run.sequence_length)
     if run.sequence_length > longest:
         raise DataError(
             f"Expected sequence_length <= {longest}, the most that {run.model} takes, "
             f"found {run.sequence_length}"
         )
-    in_place = names_shards(run.data)
+    in_place = shards.names_shards(run.data)
     # --smoke reads little text, which nobody asked of a store or of shards.
-    corpus = CorpusConfig() if run.smoke and (in_place or is_store(Path(run.data))) else None
+    corpus = (
+        data.CorpusConfig() if run.smoke and (in_place or data.is_store(Path(run.data))) else None
+    )
     rows = options.rows
-    if options.question.files() and (in_place or is_store(Path(run.data))):
-        rows = RowConfig(domain_column=rows.domain_column)  # the others are of the targets' files
+    if options.question.files() and (in_place or data.is_store(Path(run.data))):
+        rows = data.RowConfig(
+            domain_column=rows.domain_column
+        )  # the others are of the targets' files
     given = run.data, corpus or options.corpus, options.tokenizer, rows
     cache = Path(run.cache) if run.cache else None
-    return (open_shards if in_place else load_tokens)(*given, needed=needed, cache=cache)
+    return (shards.open_shards if in_place else data.load_tokens)(
+        *given, needed=needed, cache=cache
+    )
 
 
-def _check_tokenizer(checkpoint: Path, corpus: TokenStore) -> None:
+def _check_tokenizer(checkpoint: Path, corpus: data.TokenStore) -> None:
     """Refuses a checkpoint whose own tokenizer, where it has one in its folder, is not the
     text's."""
     if not (checkpoint / "tokenizer.json").is_file():
         return
-    if (odd := other_token(corpus.tokenizer, checkpoint)) is not None:
+    if (odd := data.other_token(corpus.tokenizer, checkpoint)) is not None:
         raise DataError(
             f"Expected a checkpoint of the text's tokenizer ({corpus.tokenizer}), found another in "
             f"{checkpoint}: the token {odd!r} differs"
@@ -176,48 +154,52 @@ def _check_tokenizer(checkpoint: Path, corpus: TokenStore) -> None:
 def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:
     """Builds the options' proxy with fresh weights, or loads their checkpoint, on their device."""
     if options.run.checkpoint is not None:
-        return load_language_model(options.run.checkpoint, vocabulary).to(options.device)
+        return proxy.load_language_model(options.run.checkpoint, vocabulary).to(options.device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build_language_model(model_source(options.run.proxy), vocabulary)
+        model = proxy.build_language_model(proxy.model_source(options.run.proxy), vocabulary)
     return model.to(options.device)
 
 
-def proxy_of(options: Options, domains: Domains, cost: Cost | None = None) -> Proxy:
+def proxy_of(
+    options: Options, domains: data.Domains, cost: proxy.Cost | None = None
+) -> proxy.Proxy:
     """Returns the model whose gradients are measured, as before its first step; its passes are
     counted in `cost`, a new counter when None."""
     model = language_model(options, domains.corpus.vocabulary, options.run.seed)
-    return Proxy(model, options.proxy, cost, parallel=processes(options))
+    return proxy.Proxy(model, options.proxy, cost, parallel=processes(options))
 
 
-def processes(options: Options) -> Parallel:
+def processes(options: Options) -> proxy.Parallel:
     """Returns the processes that share the batches of the run of these options."""
-    return Parallel(cpu=options.device.type == "cpu")
+    return proxy.Parallel(cpu=options.device.type == "cpu")
 
 
 def search_domains(
-    options: Options, corpus: TokenStore, seed: int, count: int | None = None
-) -> Domains:
+    options: Options, corpus: data.TokenStore, seed: int, count: int | None = None
+) -> data.Domains:
     """Returns the options' domains, with the sequences kept aside that a search of `count` domains,
     by default of these, measures and is checked on."""
     if count is None:
-        count = max(1, len(pooled(corpus, options.run.domains, options.run.sequence_length).names))
+        count = max(
+            1, len(data.pooled(corpus, options.run.domains, options.run.sequence_length).names)
+        )
     measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
     return domains_of(options, corpus, seed, measured=measured, checked=checked)
 
 
 def domains_of(
-    options: Options, corpus: TokenStore, seed: int, *, measured: int = 0, checked: int = 0
-) -> Domains:
+    options: Options, corpus: data.TokenStore, seed: int, *, measured: int = 0, checked: int = 0
+) -> data.Domains:
     """Returns the options' domains and targets, in the orders of a seed; `measured` sequences of
     each domain are kept for measuring, of which `checked` are left to the check. Small domains are
     pooled. Who names no target asks for every domain."""
     targets, sequences = options.question.targets(), options.run.validation_sequences
-    corpus = with_branches(corpus, targets)
-    corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
+    corpus = data.with_branches(corpus, targets)
+    corpus, names, pools = data.pooled(corpus, options.run.domains, options.run.sequence_length)
     if not targets:  # 'all'
         targets = dict.fromkeys(names, 1.0)
-    return Domains(
+    return data.Domains(
         corpus,
         targets,
         names=names,
@@ -231,13 +213,13 @@ def domains_of(
     )
 
 
-def hashes_of(domains: Domains) -> dict[str, str]:
+def hashes_of(domains: data.Domains) -> dict[str, str]:
     """Returns the hash of each domain's training text: equal hashes, equal measurements."""
     entries = domains.corpus.index["domains"]
     return {name: entries[name]["train"]["sha256"] for name in domains.names}
 
 
-def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
+def belongs_of(options: Options, domains: data.Domains) -> dict[str, Any]:
     """Returns what the measurements of a search depend on, beside its folder.
 
     A model is its configuration, whose entries are listed one by one so that the one that differs
@@ -246,7 +228,7 @@ def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
     Raises:
         DataError: When the model's configuration is no more there.
     """
-    configuration = configuration_of(model_source(options.run.model))
+    configuration = proxy.configuration_of(proxy.model_source(options.run.model))
     return {
         "tokenizer": domains.corpus.tokenizer_sha256,
         "domains": hashes_of(domains),
@@ -259,6 +241,6 @@ def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
     }
 
 
-def uniform_weights(domains: Domains) -> dict[str, float]:
+def uniform_weights(domains: data.Domains) -> dict[str, float]:
     """Returns ``1 / K`` for every domain."""
     return dict.fromkeys(domains.names, 1 / domains.num_domains)

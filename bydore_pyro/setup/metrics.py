@@ -11,13 +11,8 @@ from typing import Any
 
 import torch
 
-from bydore_pyro.answer import Answer, Outlook, interval_of_draws
-from bydore_pyro.core import GuideFit, Matching, Posterior, match
-from bydore_pyro.data import Domains
-from bydore_pyro.files import provenance
-from bydore_pyro.measure import ResidualCheck, TargetMeasurement
+from bydore_pyro import answer, core, data, files, measure, proxy
 from bydore_pyro.mixture import Mixture, by_name
-from bydore_pyro.proxy import Cost
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import (
     Learning,
@@ -60,7 +55,7 @@ def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Le
 
 
 def results_of(
-    content: Mapping[str, Any], options: Any, seed: int, cost: Cost, more: Sequence[str] = ()
+    content: Mapping[str, Any], options: Any, seed: int, cost: proxy.Cost, more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns results with their origin, which every file of results carries: `seed` (the first),
     `config` (the options by part, without places), `cost` (tokens, FLOPs and seconds, in all and by
@@ -69,18 +64,18 @@ def results_of(
         part: {name: value for name, value in values.items() if name not in PLACES}
         for part, values in dataclasses.asdict(options).items()
     }
-    origin = {"seed": seed, "config": config, "cost": cost.report(), **provenance(more)}
+    origin = {"seed": seed, "config": config, "cost": cost.report(), **files.provenance(more)}
     return {**content, **origin}
 
 
 def common_metrics(
     options: Options,
-    domains: Domains,
-    found: Answer,
-    cost: Cost,
+    domains: data.Domains,
+    found: answer.Answer,
+    cost: proxy.Cost,
     targets: Targets | None = None,
-    check: ResidualCheck | None = None,
-    fit: GuideFit | None = None,
+    check: measure.ResidualCheck | None = None,
+    fit: core.GuideFit | None = None,
     **more: Any,
 ) -> Metrics:
     """Returns the record of a search or an answer, with further fields; what is known of `targets`
@@ -94,7 +89,7 @@ def common_metrics(
         mixture_sha256=found.mixture.sha256,
         search=cost.spent(),
         trials=found.tried,
-        outlook=found.outlook or Outlook(),
+        outlook=found.outlook or answer.Outlook(),
         sums=found.sums,
         guide_fit=fit,
         run_tokens=options.run_tokens,
@@ -102,7 +97,7 @@ def common_metrics(
         peak_memory_megabytes=peak_memory_megabytes(),
         device=str(options.device),
         threads=torch.get_num_threads(),
-        **provenance(),
+        **files.provenance(),
         **more,
     )
 
@@ -114,7 +109,7 @@ def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRe
     for (name, draws), unexplained in rows:
         if len(draws) == 1:
             return {}
-        low, high = interval_of_draws(draws.numpy()).T
+        low, high = answer.interval_of_draws(draws.numpy()).T
         found[name] = TargetRecord(
             importance=targets.importance[name],
             composition=by_name(names, draws.mean(0)),
@@ -127,10 +122,10 @@ def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRe
 
 def matching_record(
     names: Sequence[str],
-    rounds: Sequence[TargetMeasurement],
-    found: Matching,
-    drawn: Posterior,
-    check: ResidualCheck | None = None,
+    rounds: Sequence[measure.TargetMeasurement],
+    found: core.Matching,
+    drawn: core.Posterior,
+    check: measure.ResidualCheck | None = None,
 ) -> MatchingRecord:
     """Returns what a search by gradient matching found."""
     return MatchingRecord(
@@ -138,14 +133,14 @@ def matching_record(
         scale=found.scale,
         rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
         draws=drawn.convergence,
-        check=check or ResidualCheck(),
+        check=check or measure.ResidualCheck(),
     )
 
 
-def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> RoundRecord:
+def _round_record(names: Sequence[str], rounds: Sequence[measure.TargetMeasurement]) -> RoundRecord:
     """Returns what the last of some rounds found, alone and with those before it."""
     last = rounds[-1]
-    found, alone = match([one.evidence for one in rounds]), match([last.evidence])
+    found, alone = core.match([one.evidence for one in rounds]), core.match([last.evidence])
     return RoundRecord(
         step=last.step,
         sequences=last.sequences,
@@ -157,7 +152,7 @@ def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> 
     )
 
 
-def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
+def run_epochs(options: Options, domains: data.Domains, mixture: Mixture) -> dict[str, float]:
     """Returns how many times a run on a mixture reads the text of each domain."""
     once = domains.most_weights(1.0, options.run_tokens)
     for pool, shares in domains.pools.items():

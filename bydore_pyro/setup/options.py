@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from bydore_pyro.algorithm1 import LinearConfig
+from bydore_pyro import algorithm1, measure, mixture, pieces, terminal
 from bydore_pyro.command_line import (
     Checked,
     number_of_tokens,
@@ -20,13 +20,9 @@ from bydore_pyro.command_line import (
     warn_idle,
 )
 from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
-from bydore_pyro.measure import MatchingConfig
-from bydore_pyro.mixture import REPETITION_CONSTANT
-from bydore_pyro.pieces import CLUSTER
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.setup.places import absolute
 from bydore_pyro.setup.question_config import QuestionConfig
-from bydore_pyro.terminal import device_named
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +99,7 @@ class RunConfig(Checked):
         512, "Maximum number of sequences in the validation set.", least=1
     )
     repetition_constant: float = option(
-        REPETITION_CONSTANT,
+        mixture.REPETITION_CONSTANT,
         "Matching, with --target_tokens: constant R, the number of epochs after which the value"
         " of a further epoch has fallen to 1/e. The default is that of arXiv 2305.16264.",
         above=0,
@@ -114,7 +110,7 @@ class RunConfig(Checked):
     )
     seed: int = option(0, "Seed of the models, the search and the batches.", least=0, below=2**31)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
-    cluster: str | None = option(None, CLUSTER)
+    cluster: str | None = option(None, pieces.CLUSTER)
     out: str | None = option(None, "Folder of the run. Default: runs/<command>-<time>.")
     checkpoint_every: int = option(50, "Steps between two checkpoints; 0 writes none.", least=0)
     cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
@@ -157,8 +153,8 @@ class Options:
     rows: RowConfig
     tokenizer: TokenizerConfig
     proxy: ProxyConfig
-    search: MatchingConfig
-    linear: LinearConfig
+    search: measure.MatchingConfig
+    linear: algorithm1.LinearConfig
 
     def __post_init__(self) -> None:
         steps, rounds = self.search.steps, self.search.rounds
@@ -195,7 +191,7 @@ class Options:
     @property
     def device(self) -> torch.device:
         """The device that `--device` names."""
-        return device_named(self.run.device)
+        return terminal.device_named(self.run.device)
 
     @property
     def run_tokens(self) -> float:

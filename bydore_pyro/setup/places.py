@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bydore_pyro.data import TREE, is_remote, name_of_validation_file, target_and_share
-from bydore_pyro.shards import names_shards
+from bydore_pyro import data, shards
 
 NATURAL = "natural"
 KNOWN = ("uniform", NATURAL)  # mixtures without a file
@@ -15,11 +14,11 @@ KNOWN = ("uniform", NATURAL)  # mixtures without a file
 def absolute(place: str) -> str:
     """Returns the absolute path of what is there; a name of anything else stays."""
     kind, _, inside = place.partition(":")
-    if Path(place.removesuffix(TREE)).exists():
+    if Path(place.removesuffix(data.TREE)).exists():
         return str(Path(place).absolute())
-    if is_remote(inside):
+    if data.is_remote(inside):
         return place
-    if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
+    if inside and (shards.names_shards(place) or (kind == "pile" and Path(inside).exists())):
         return f"{kind}:{Path(inside).absolute()}"
     return place
 
@@ -33,7 +32,7 @@ def targets_anywhere(validation: Sequence[str]) -> list[str]:
     """Returns a validation set whose files are found from any working directory."""
     target = []
     for entry in validation:
-        named, share = target_and_share(entry)
-        path = absolute(named) if name_of_validation_file(named) else named
+        named, share = data.target_and_share(entry)
+        path = absolute(named) if data.name_of_validation_file(named) else named
         target.append(path if share is None else f"{path}={share}")
     return target

@@ -9,10 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer import Question, RunLength
-from bydore_pyro.data import Domains, check_needed, gathered
+from bydore_pyro import answer, data, law
 from bydore_pyro.errors import DataError, distinct
-from bydore_pyro.law import Goal
 from bydore_pyro.mixture import Mixture, mixture_from, numbers_of
 from bydore_pyro.setup.cautions import cautions_of
 from bydore_pyro.setup.options import Options
@@ -22,7 +20,7 @@ from bydore_pyro.setup.question_config import shares_of
 Amounts = dict[str, float]  # by domain
 
 
-def question_of(options: Options, domains: Domains) -> Question:
+def question_of(options: Options, domains: data.Domains) -> answer.Question:
     """Returns the question that the options of a run ask.
 
     Raises:
@@ -37,12 +35,12 @@ def question_of(options: Options, domains: Domains) -> Question:
     baseline = config.baseline if config.baseline in KNOWN else "baseline"
     if baseline not in references:
         references[baseline] = weights_of(config.baseline, domains)
-    return Question(
+    return answer.Question(
         names=names,
         tokenizer=domains.corpus.tokenizer_sha256,
         data_sha256=domains.corpus.sha256,
         pools=domains.pools,
-        goal=Goal(
+        goal=law.Goal(
             objective=config.objective,
             tolerance=config.tolerance,
             probability=config.probability,
@@ -56,7 +54,9 @@ def question_of(options: Options, domains: Domains) -> Question:
     )
 
 
-def bounds_of(options: Options, domains: Domains, read: Amounts) -> tuple[Amounts, Amounts | None]:
+def bounds_of(
+    options: Options, domains: data.Domains, read: Amounts
+) -> tuple[Amounts, Amounts | None]:
     """Returns the smallest weights that `at_least` asks for, and the largest of all domains that
     `at_most` and `max_epochs` allow; None without these. `read` says how many tokens of each domain
     were read before.
@@ -67,7 +67,7 @@ def bounds_of(options: Options, domains: Domains, read: Amounts) -> tuple[Amount
     """
     config = options.question
     least, most = shares_of(config.at_least), shares_of(config.at_most)
-    check_needed([*least, *most], domains.names)
+    data.check_needed([*least, *most], domains.names)
     for name in least.keys() & most.keys():
         if least[name] > most[name]:
             low, high = distinct(least[name], most[name], 6)
@@ -91,7 +91,7 @@ def bounds_of(options: Options, domains: Domains, read: Amounts) -> tuple[Amount
 
 
 def _within_epochs(
-    options: Options, domains: Domains, read: Amounts, least: Amounts, most: Amounts
+    options: Options, domains: data.Domains, read: Amounts, least: Amounts, most: Amounts
 ) -> Amounts:
     """Returns the largest weights, within others, with which no text is read too often."""
     epochs, tokens = options.question.max_epochs, options.run_tokens
@@ -111,7 +111,7 @@ def _within_epochs(
     return most
 
 
-def consumed_tokens(options: Options, domains: Domains) -> Amounts:
+def consumed_tokens(options: Options, domains: data.Domains) -> Amounts:
     """Returns the tokens of each domain that were read before; 0 where `consumed` names no file.
 
     Raises:
@@ -120,12 +120,12 @@ def consumed_tokens(options: Options, domains: Domains) -> Amounts:
     found: dict[str, float] = {}
     if options.run.consumed is not None:
         path = Path(options.run.consumed)
-        found = gathered(numbers_of(path, "tokens_by_domain"), domains.pools)
-        check_needed(found, domains.names)
+        found = data.gathered(numbers_of(path, "tokens_by_domain"), domains.pools)
+        data.check_needed(found, domains.names)
     return {name: found.get(name, 0.0) for name in domains.names}
 
 
-def run_of(options: Options, domains: Domains, read: Amounts) -> RunLength | None:
+def run_of(options: Options, domains: data.Domains, read: Amounts) -> answer.RunLength | None:
     """Returns the run on these domains that `--target_tokens` asks for, None without one; `read`
     says how many tokens of each domain were read before it."""
     tokens = options.question.target_tokens
@@ -134,7 +134,7 @@ def run_of(options: Options, domains: Domains, read: Amounts) -> RunLength | Non
     once = domains.most_weights(1.0, tokens)
     rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
     before = [read[name] / tokens for name in domains.names]
-    return RunLength(
+    return answer.RunLength(
         tokens=tokens,
         repetition_constant=options.run.repetition_constant,
         rates=rates,
@@ -142,7 +142,7 @@ def run_of(options: Options, domains: Domains, read: Amounts) -> RunLength | Non
     )
 
 
-def weights_of(source: str, domains: Domains) -> Tensor:
+def weights_of(source: str, domains: data.Domains) -> Tensor:
     """Returns the weights ``(K,)`` of 'uniform', 'natural', or a mixture that `mixture_from` takes.
 
     Raises:
@@ -159,7 +159,7 @@ def weights_of(source: str, domains: Domains) -> Tensor:
     return weights_in(given, domains)
 
 
-def weights_in(mixture: Mixture, domains: Domains) -> Tensor:
+def weights_in(mixture: Mixture, domains: data.Domains) -> Tensor:
     """Returns a mixture's weights of these domains ``(K,)``; a pool has the sum of its domains'."""
-    weights = gathered(mixture.as_dict(), domains.pools)
+    weights = data.gathered(mixture.as_dict(), domains.pools)
     return torch.tensor([weights.get(name, 0.0) for name in domains.names]).double()

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from bydore_pyro import data, law
 from bydore_pyro.command_line import Checked, Tokens, option, warn_idle
-from bydore_pyro.data import name_of_validation_file, target_and_share
 from bydore_pyro.errors import DataError
-from bydore_pyro.law import Goal, Objective
-from bydore_pyro.setup.places import NATURAL, mixture_anywhere, targets_anywhere
+from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere, targets_anywhere
 
 ALL = "all"  # in place of a target's name: every domain that is trained on
 
@@ -41,8 +40,8 @@ class QuestionConfig(Checked):
     drop_copies: bool = option(
         False, "Leave out documents of --validation that also occur in the training text."
     )
-    objective: Objective = option(
-        Goal.objective,
+    objective: law.Objective = option(
+        law.Goal.objective,
         "What the mixture makes small: 'mean', the targets' mean loss by their shares; 'worst', "
         "the loss of the worst target; 'none_worse', the mean, with no target worse than under "
         "--baseline.",
@@ -54,12 +53,12 @@ class QuestionConfig(Checked):
         "or a run's folder, a file of weights, a published mixture.",
     )
     tolerance: float = option(
-        Goal.tolerance,
+        law.Goal.tolerance,
         "With none_worse: nats per token by which a target may be worse than under the baseline.",
         above=0,
     )
     probability: float = option(
-        Goal.probability,
+        law.Goal.probability,
         "With none_worse: probability that no target at all is worse by more.",
         above=0,
         below=1,
@@ -104,8 +103,8 @@ class QuestionConfig(Checked):
             return {}
         targets: dict[str, float] = {}
         for entry in self.validation:
-            named, share = target_and_share(entry)
-            name = name_of_validation_file(named) or named
+            named, share = data.target_and_share(entry)
+            name = data.name_of_validation_file(named) or named
             try:
                 value = 1.0 if share is None else float(share)
                 if not math.isfinite(value):
@@ -125,8 +124,8 @@ class QuestionConfig(Checked):
         """
         files: dict[str, Path] = {}
         for entry in self.validation:
-            named, _ = target_and_share(entry)
-            name = name_of_validation_file(named)
+            named, _ = data.target_and_share(entry)
+            name = data.name_of_validation_file(named)
             if name is not None:
                 files[name] = Path(named)
             elif "." in named and Path(named).is_file():
@@ -170,3 +169,62 @@ def shares_of(entries: Sequence[str]) -> dict[str, float]:
             raise ValueError(f"Expected each domain once as NAME=SHARE in [0, 1], found '{entry}'")
         found[name] = value
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskConfig(Checked):
+    """How a search is asked.
+
+    Raises:
+        ValueError: When an option is out of its range, or `against` stands without `mixture`.
+    """
+
+    text_column: str | None = option(
+        None, "Column of the text in files of --validation. Default: the run's own."
+    )
+    drop: list[str] = option([], "Domains of the run that are not to be trained on.")
+    add: list[str] = option(
+        [],
+        "Token stores (bydore prepare --tokenizer, the run's) whose domains are to be trained on "
+        "too. A domain of the same name replaces the run's.",
+    )
+    mixture: str | None = option(
+        None,
+        "Mixture whose losses are forecast: a run's folder, a file of weights, or a published "
+        "mixture.",
+    )
+    against: str | None = option(
+        None, "With --mixture: the mixture to compare its losses with. Default: the answer."
+    )
+    trials: int = option(
+        0,
+        "Trial runs, as for bydore search. For the targets of the run those that it made count "
+        "anyway.",
+        least=0,
+        most=4,
+    )
+    validation_sequences: int | None = option(
+        None,
+        "Maximum number of sequences of the targets that are measured. Default: the run's own.",
+        least=16,
+    )
+    data: str | None = option(
+        None,
+        "Where the run's text lies now. Domains whose text has changed are measured anew. "
+        "Default: where it lay.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.against is not None and self.mixture is None:
+            raise ValueError("Expected --mixture with --against, found none")
+
+    def anywhere(self) -> Self:
+        """Returns options whose files and folders are found from any working directory."""
+        return dataclasses.replace(
+            self,
+            add=[absolute(place) for place in self.add],
+            mixture=self.mixture and mixture_anywhere(self.mixture),
+            against=self.against and mixture_anywhere(self.against),
+            data=self.data and absolute(self.data),
+        )

@@ -11,16 +11,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bydore_pyro.answer import Outlook, TriedSteps
-from bydore_pyro.core import Convergence, GuideFit
-from bydore_pyro.files import Number
-from bydore_pyro.measure import ResidualCheck
-from bydore_pyro.methods import Details
-from bydore_pyro.mixture import Sums
-from bydore_pyro.proxy import Spent
-from bydore_pyro.tables import TableRecord
+from bydore_pyro import answer, core, files, measure, methods, mixture, proxy, tables
 
-Shares = Mapping[str, Number]
+Shares = Mapping[str, files.Number]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +23,11 @@ class RoundRecord:
     `weights` rest on all evidence so far, `alone` on this round's. Losses: nats per token.
     """
 
-    step: Number = 0.0
-    sequences: Number | None = None
-    validation_loss: Number | None = None
-    unexplained: Number | None = None
-    scale: Number | None = None
+    step: files.Number = 0.0
+    sequences: files.Number | None = None
+    validation_loss: files.Number | None = None
+    unexplained: files.Number | None = None
+    scale: files.Number | None = None
     weights: Shares = dataclasses.field(default_factory=dict)
     alone: Shares = dataclasses.field(default_factory=dict)
 
@@ -51,11 +44,11 @@ class MatchingRecord:
         check: On text that no round has read.
     """
 
-    unexplained: Number | None = None
-    scale: Number | None = None
+    unexplained: files.Number | None = None
+    scale: files.Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
-    draws: Convergence = dataclasses.field(default_factory=Convergence)
-    check: ResidualCheck = dataclasses.field(default_factory=ResidualCheck)
+    draws: core.Convergence = dataclasses.field(default_factory=core.Convergence)
+    check: measure.ResidualCheck = dataclasses.field(default_factory=measure.ResidualCheck)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,23 +56,23 @@ class TargetRecord:
     """A target: its share of what is asked, what it is made of (the posterior's mean, and the ends
     of 94 % intervals), and the share of its gradient that no mixture explains."""
 
-    importance: Number = 0.0
+    importance: files.Number = 0.0
     composition: Shares = dataclasses.field(default_factory=dict)
     low: Shares = dataclasses.field(default_factory=dict)
     high: Shares = dataclasses.field(default_factory=dict)
-    unexplained: Number = 0.0
+    unexplained: files.Number = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
     """Whether a proxy has learned: its last loss, nats per token, and a warning, "" if it has."""
 
-    validation_loss: Number | None = None
+    validation_loss: files.Number | None = None
     warning: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodDetails(Details):
+class MethodDetails(methods.Details):
     """What a method records of its fit; a search has parts of its own.
 
     Attributes:
@@ -94,11 +87,11 @@ class MethodDetails(Details):
 
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()
-    trials: TriedSteps | None = None
+    trials: answer.TriedSteps | None = None
     targets: Mapping[str, TargetRecord] = dataclasses.field(default_factory=dict)
-    outlook: Outlook = dataclasses.field(default_factory=Outlook)
-    sums: Sums = dataclasses.field(default_factory=Sums)
-    table: TableRecord = dataclasses.field(default_factory=TableRecord)
+    outlook: answer.Outlook = dataclasses.field(default_factory=answer.Outlook)
+    sums: mixture.Sums = dataclasses.field(default_factory=mixture.Sums)
+    table: tables.TableRecord = dataclasses.field(default_factory=tables.TableRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,20 +121,20 @@ class Metrics(MethodDetails):
     """
 
     method: str = ""
-    seed: Number | None = None
+    seed: files.Number | None = None
     mixture_sha256: str = ""
     stopped: str = ""
-    search: Spent | None = None
-    verification: Spent | None = None
+    search: proxy.Spent | None = None
+    verification: proxy.Spent | None = None
     validation_loss_nats_per_token: Shares = dataclasses.field(default_factory=dict)
-    jitter_second_half: Number | None = None
-    guide_fit: GuideFit | None = None
+    jitter_second_half: files.Number | None = None
+    guide_fit: core.GuideFit | None = None
     measured_anew: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
-    run_tokens: Number | None = None
+    run_tokens: files.Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
-    peak_memory_megabytes: Number | None = None
+    peak_memory_megabytes: files.Number | None = None
     device: str = ""
-    threads: Number | None = None
+    threads: files.Number | None = None
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     commit: str | None = None

@@ -12,27 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import files, pieces, terminal
 from bydore_pyro.answer import Answer, inference_data, plot_weights
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.errors import DataError, RunFolderError, expecting
-from bydore_pyro.files import (
-    RunFolder,
-    check_belongs,
-    load_checkpoint,
-    plain,
-    read_as,
-    remove_half_written,
-    save_checkpoint,
-    versions,
-)
 from bydore_pyro.mixture import Mixture, require_own
-from bydore_pyro.pieces import join_cluster
 from bydore_pyro.proxy import Cost, Parallel, Proxy
 from bydore_pyro.setup.domains import processes
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import Metrics
-from bydore_pyro.terminal import Interrupted, deferred, return_freed_memory, tell
 
 # A progress bar without the time that the rest takes: for rounds nobody knows it.
 WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
@@ -66,7 +55,7 @@ class Found:
         return self.answer.mixture
 
 
-def leave_answer(folder: RunFolder, answer: Answer, metrics: Metrics) -> None:
+def leave_answer(folder: files.RunFolder, answer: Answer, metrics: Metrics) -> None:
     """Writes mixture, draws, picture, guide, record; warns of a proxy that has not learned."""
     folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
     if answer.sites:
@@ -74,24 +63,24 @@ def leave_answer(folder: RunFolder, answer: Answer, metrics: Metrics) -> None:
         folder.write_figure("posterior.png", plot_weights(answer.mixture, answer.sums))
     if answer.posterior is not None and answer.posterior.guide is not None:
         folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
-    folder.write_json("metrics.json", plain(metrics))
+    folder.write_json("metrics.json", files.plain(metrics))
     if warning := metrics.learning.warning:
-        tell(f"warning: {warning}")
+        terminal.tell(f"warning: {warning}")
 
 
-def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
+def begin_run(options: Options, name: str, resume: Path | None) -> files.RunFolder:
     """Returns the folder of a run, or of the run that `resume` continues: checked, not made, the
     same in every process. Joins the options' cluster."""
-    join_cluster(options.run.cluster)
+    pieces.join_cluster(options.run.cluster)
     parallel = processes(options)
     if resume is not None:
-        return RunFolder(resume, resume=True, writes=parallel.is_main)
+        return files.RunFolder(resume, resume=True, writes=parallel.is_main)
     now = time.strftime("%Y%m%d-%H%M%S")
     path = parallel.agree(options.run.out or f"runs/{name}-{now}")
-    return RunFolder(Path(path), writes=parallel.is_main)
+    return files.RunFolder(Path(path), writes=parallel.is_main)
 
 
-def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:
+def write_inputs(folder: files.RunFolder, options: Options, corpus: TokenStore, name: str) -> None:
     """Writes the inputs of a run and prints its options; `config.json` makes the folder a run.
 
     Raises:
@@ -105,7 +94,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
             begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
         with expecting(f"{told} {asked}:", as_error=RunFolderError):
             parts = _deciding(json.loads(asked.read_text(encoding="utf-8")))
-        check_belongs(asked, parts, _deciding(options.as_dict()))
+        files.check_belongs(asked, parts, _deciding(options.as_dict()))
         if begun != corpus.sha256:
             raise DataError(
                 f"Expected the data with which {folder.path} was started ({begun[:12]}), found "
@@ -116,7 +105,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
     folder.write_config(name, options.as_dict())
 
 
-def write_text_index(folder: RunFolder, corpus: TokenStore) -> None:
+def write_text_index(folder: files.RunFolder, corpus: TokenStore) -> None:
     """Notes which text a mixture is for: its tokenizer, and what its store's index counts."""
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
@@ -143,7 +132,7 @@ class Drive:
         done: Steps that were taken.
     """
 
-    folder: RunFolder
+    folder: files.RunFolder
     options: Options
     domains: Domains
     parallel: Parallel
@@ -155,7 +144,7 @@ class Drive:
     def belongs(self) -> dict[str, Any]:
         """The values that a checkpoint and the search that goes on from it share."""
         data = {"data_sha256": self.domains.corpus.sha256, "names": list(self.domains.names)}
-        return {**_deciding(self.options.as_dict()), **data, "versions": versions()}
+        return {**_deciding(self.options.as_dict()), **data, "versions": files.versions()}
 
     def restored(self) -> dict[str, Any] | None:
         """Returns the content of the newest sound checkpoint, None when there is none.
@@ -166,9 +155,9 @@ class Drive:
         if not self.folder.resumed:
             return None
         place, writes = self.folder.path / CHECKPOINTS, self.folder.writes
-        found = load_checkpoint(place, self.belongs, writes=writes)
+        found = files.load_checkpoint(place, self.belongs, writes=writes)
         if writes:
-            remove_half_written(self.folder.path)
+            files.remove_half_written(self.folder.path)
         return found
 
     def take(self, steps: Iterator[str], round_is_next: Callable[[int], str]) -> None:
@@ -193,11 +182,11 @@ class Drive:
 
         def save() -> None:
             if every and self.folder.writes:
-                save_checkpoint(
+                files.save_checkpoint(
                     self.folder.path / CHECKPOINTS, self.done, self.content(), self.belongs
                 )
 
-        with deferred() as asked:
+        with terminal.deferred() as asked:
             about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
             about |= {"bar_format": WITHOUT_REST} if matching else {}
             with tqdm(total=self.total, initial=self.done, **about) as bar:
@@ -208,13 +197,13 @@ class Drive:
                     # What a step reads is looked at before; this also finds what changed since.
                     if last or self.done % TRIM_EVERY == 0:
                         self.domains.corpus.require_unchanged()
-                        return_freed_memory()
+                        terminal.return_freed_memory()
                     self.folder.require()
                     bar.set_postfix_str(shown, refresh=False)
                     bar.update()
                     if number := self.parallel.largest(asked()):
                         save()
-                        raise Interrupted(number)
+                        raise terminal.Interrupted(number)
                     # Who is stopped or killed in a round does not lose the steps before it.
                     soon = "" if last else round_is_next(self.done)
                     if every and (self.done % every == 0 or soon):
@@ -233,7 +222,9 @@ def broken_off(drive: Drive, cost: Cost) -> Iterator[None]:
         try:
             _tell_of_the_end(drive, cost, error)
         finally:
-            if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
+            if isinstance(
+                error, terminal.Interrupted
+            ):  # all of them were: none ends before it is saved
                 drive.parallel.wait()
         raise
 
@@ -244,17 +235,17 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
         return
     reason = str(error) or type(error).__name__
     left = Metrics(stopped=reason, steps=drive.done, search=cost.spent())
-    folder.write_json("metrics.json", plain(left))
+    folder.write_json("metrics.json", files.plain(left))
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
-    if isinstance(error, Interrupted):
+    if isinstance(error, terminal.Interrupted):
         saved = f"Saved {path}" if path.is_dir() else "No step is saved"
-        tell(f"{saved}. Go on with: {resume_command(folder.path)}")
+        terminal.tell(f"{saved}. Go on with: {resume_command(folder.path)}")
 
 
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a search that ended, with the mixture that it wrote."""
     try:
-        metrics = read_as(Metrics, folder / "metrics.json")
+        metrics = files.read_as(Metrics, folder / "metrics.json")
         Mixture.from_json(folder / "mixture.json")
         require_own(folder)
     except (OSError, ValueError):

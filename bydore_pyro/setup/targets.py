@@ -8,17 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bydore_pyro.answer import Forecast, RunLosses, forecast_of
-from bydore_pyro.core import Matching, Posterior, draw_posterior, match
-from bydore_pyro.data import Domains
-from bydore_pyro.measure import (
-    Measurement,
-    Reading,
-    TargetMeasurement,
-    read_target,
-    set_parameters,
-)
-from bydore_pyro.proxy import GradientSketch
+from bydore_pyro import answer, core, data, measure, proxy
 from bydore_pyro.setup.options import Options
 
 FEWEST = 2  # readings that a law is fitted to
@@ -41,9 +31,9 @@ class Targets:
         transfer: Cross products of all these domains' gradients.
     """
 
-    rounds: Sequence[TargetMeasurement]
-    found: Matching
-    drawn: Posterior
+    rounds: Sequence[measure.TargetMeasurement]
+    found: core.Matching
+    drawn: core.Posterior
     compositions: Mapping[str, Tensor]
     importance: Mapping[str, float]
     losses: Tensor | None
@@ -52,7 +42,7 @@ class Targets:
     transfer: Tensor
 
 
-def targets_are_domains(domains: Domains) -> bool:
+def targets_are_domains(domains: data.Domains) -> bool:
     """Whether the targets are all domains that are trained on, and nothing else.
 
     Then each is made of itself alone and its loss is the domain's: nothing is to be inferred.
@@ -61,27 +51,27 @@ def targets_are_domains(domains: Domains) -> bool:
 
 
 def read_targets(
-    sketch: GradientSketch,
-    measured: Iterable[Measurement],
-    domains: Domains,
+    sketch: proxy.GradientSketch,
+    measured: Iterable[measure.Measurement],
+    domains: data.Domains,
     *,
     anew: bool = False,
-) -> list[TargetMeasurement]:
+) -> list[measure.TargetMeasurement]:
     """Reads the targets at the parameters of each measurement, together and each by itself.
 
     The model keeps the parameters of the last one. See `read_target`.
     """
     each, found = not targets_are_domains(domains), []
     for one in measured:
-        set_parameters(sketch.model, one)
+        measure.set_parameters(sketch.model, one)
         with sketch.model.cost.part("gradients"):
-            found.append(read_target(sketch, one, domains, each=each, anew=anew))
+            found.append(measure.read_target(sketch, one, domains, each=each, anew=anew))
     return found
 
 
 def targets_of(
-    domains: Domains,
-    rounds: Sequence[TargetMeasurement],
+    domains: data.Domains,
+    rounds: Sequence[measure.TargetMeasurement],
     seed: int,
     *,
     with_guide: bool = False,
@@ -101,9 +91,9 @@ def targets_of(
     others = [name for name in order if name not in domains.names]
     whole = [one.restricted([order.index(n) for n in (*domains.names, *others)]) for one in rounds]
     rounds = [one.restricted(range(domains.num_domains)) for one in whole]
-    found = match([one.evidence for one in rounds])
-    transfer = match([one.evidence for one in whole]).gram if others else found.gram
-    drawn = draw_posterior(found, with_guide=with_guide, seed=seed)
+    found = core.match([one.evidence for one in rounds])
+    transfer = core.match([one.evidence for one in whole]).gram if others else found.gram
+    drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
     names, losses = tuple(importance), None
     if targets_are_domains(domains):
         places = [domains.names.index(name) for name in names]
@@ -117,9 +107,9 @@ def targets_of(
         if len(names) == 1:
             compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
         else:
-            alone = {name: match([of[name].evidence for of in parts]) for name in names}
+            alone = {name: core.match([of[name].evidence for of in parts]) for name in names}
             compositions = {
-                name: draw_posterior(one, seed=seed).weights for name, one in alone.items()
+                name: core.draw_posterior(one, seed=seed).weights for name, one in alone.items()
             }
             unexplained = [one.unexplained for one in alone.values()]
     return Targets(
@@ -135,18 +125,20 @@ def targets_of(
     )
 
 
-def search_readings(options: Options, measured: Sequence[Measurement]) -> list[Reading]:
+def search_readings(
+    options: Options, measured: Sequence[measure.Measurement]
+) -> list[measure.Reading]:
     """Returns the readings of a search on its way: runs on equal weights."""
     readings = []
     for one in measured:
         each = one.step * options.batch_tokens / len(one.samples)
         tokens = dict.fromkeys(one.samples, each)
         of = f"the search after {one.step} steps"
-        readings.append(Reading(of=of, tokens=tokens, losses=one.held_out))
+        readings.append(measure.Reading(of=of, tokens=tokens, losses=one.held_out))
     return readings
 
 
-def forecasts(names: Sequence[str], readings: Sequence[Reading]) -> bool:
+def forecasts(names: Sequence[str], readings: Sequence[measure.Reading]) -> bool:
     """Whether a law can be fitted to readings of the domains (see `forecast_for`)."""
     known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
     if len(readings) < FEWEST or not known:
@@ -155,8 +147,8 @@ def forecasts(names: Sequence[str], readings: Sequence[Reading]) -> bool:
 
 
 def forecast_for(
-    domains: Domains, targets: Targets, readings: Sequence[Reading], seed: int
-) -> Forecast | None:
+    domains: data.Domains, targets: Targets, readings: Sequence[measure.Reading], seed: int
+) -> answer.Forecast | None:
     """Fits the law to readings of the domains, the search's first; None where they are too few.
 
     One is too few, as of a checkpoint; so is a domain without held-out text, one on whose text no
@@ -174,12 +166,12 @@ def forecast_for(
     of_targets = targets.losses
     if of_targets is None:
         of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
-    runs = RunLosses(
+    runs = answer.RunLosses(
         tokens=torch.tensor([[one.tokens[name] for name in trained] for one in readings]).double(),
         losses=losses,
         transfer=targets.transfer[places[: len(read)]][:, places],
         of_targets=of_targets.double(),
     )
-    return forecast_of(
+    return answer.forecast_of(
         names, runs, targets.compositions, targets.importance, targets.unexplained, seed
     )

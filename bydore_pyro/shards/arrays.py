@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from bydore_pyro.data import LazyTokens
+from bydore_pyro import data
 from bydore_pyro.errors import DataError, expecting, one_line
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
@@ -76,7 +76,7 @@ def content(path: Path, most: int | None = None) -> bytes:
 
 def numbers(
     path: Path, dtype: np.dtype | str, count: int | None = None, offset: int = 0
-) -> LazyTokens:
+) -> data.LazyTokens:
     """Returns numbers of a file as an array ``(N,)`` that is read where it is asked for.
 
     Args:
@@ -112,7 +112,7 @@ def numbers(
                     _fill(file, taken[start:stop].view("u1").data)
         return taken.reshape(positions.shape)
 
-    return LazyTokens(take, dtype, (0, found))
+    return data.LazyTokens(take, dtype, (0, found))
 
 
 def _fill(file: object, place: memoryview) -> None:
@@ -123,7 +123,7 @@ def _fill(file: object, place: memoryview) -> None:
         place = place[read:]
 
 
-def headerless(path: Path) -> Callable[[int], LazyTokens]:
+def headerless(path: Path) -> Callable[[int], data.LazyTokens]:
     """Returns the numbers of a file that holds nothing else, as a function of their bytes.
 
     Raises:
@@ -139,7 +139,7 @@ def headerless(path: Path) -> Callable[[int], LazyTokens]:
     return lambda width: numbers(path, f"<u{width}")
 
 
-def saved(path: Path) -> LazyTokens:
+def saved(path: Path) -> data.LazyTokens:
     """Returns the whole numbers of a file of `numpy.save`, row by row, as an array ``(N,)``.
 
     The header tells their type, the order of their bytes and their shape: ``(N,)``, or ``(B, T)``
@@ -168,7 +168,7 @@ def saved(path: Path) -> LazyTokens:
             positions = rows + columns * shape[0]
         return np.asarray(own[positions]).astype(little)
 
-    return LazyTokens(take, little, (0, len(own)))
+    return data.LazyTokens(take, little, (0, len(own)))
 
 
 def unsigned(dtype: np.dtype, path: Path) -> np.dtype:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import END, LazyTokens, Tokens, joined
+from bydore_pyro import data
 from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.files import read_json
 from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
@@ -45,7 +45,7 @@ def read_litdata(path: Path) -> Inventory:
         chunks = [(path.parent / chunk["filename"], chunk) for chunk in index["chunks"]]
     if compression:
         raise DataError(f"Expected chunks that are not compressed, found {compression}: {path}")
-    parts, ends, claims, before = [], [np.empty(0, END)], [], 0
+    parts, ends, claims, before = [], [np.empty(0, data.END)], [], 0
     for file, chunk in chunks:
         bounds = _bounds(file)
         claims.append(_claim(chunk, "chunk_size", "items", len(bounds) - 1, path))
@@ -56,7 +56,7 @@ def read_litdata(path: Path) -> Inventory:
         ends.append((bounds[1:] - bounds[0]) // dtype.itemsize + before)
         before += count
     return Inventory(
-        tokens=joined(parts),
+        tokens=data.joined(parts),
         ends=without_empty(np.concatenate(ends)),
         files=(*(file for file, _ in chunks), path),
         claims=claims,
@@ -92,12 +92,12 @@ def read_mds(path: Path) -> Inventory:
     files = (*(column.file for column in columns), path)
     types = [column.dtype for column in columns if column.dtype is not None]
 
-    def of_width(width: int) -> Tokens:
-        return joined([_gathered(column, np.dtype(f"<u{width}")) for column in columns])
+    def of_width(width: int) -> data.Tokens:
+        return data.joined([_gathered(column, np.dtype(f"<u{width}")) for column in columns])
 
-    tokens: Tokens | Callable[[int], Tokens] = of_width
+    tokens: data.Tokens | Callable[[int], data.Tokens] = of_width
     if len(types) == len(columns):
-        tokens = joined([_gathered(*of_type) for of_type in zip(columns, types, strict=True)])
+        tokens = data.joined([_gathered(*of_type) for of_type in zip(columns, types, strict=True)])
     return Inventory(tokens=tokens, files=files, claims=claims)
 
 
@@ -157,7 +157,7 @@ def _column(folder: Path, shard: Mapping[str, Any]) -> _Column:
     return _Column(file, begins, stops, dtype)
 
 
-def _gathered(column: _Column, dtype: np.dtype) -> LazyTokens:
+def _gathered(column: _Column, dtype: np.dtype) -> data.LazyTokens:
     """A column's tokens under a type, gathered out of its samples."""
     begins, sizes, raw = column.begins, column.stops - column.begins, numbers(column.file, "u1")
     if (sizes % dtype.itemsize).any() or (sizes < 0).any():
@@ -171,7 +171,7 @@ def _gathered(column: _Column, dtype: np.dtype) -> LazyTokens:
         found = np.asarray(raw[places[..., None] + np.arange(dtype.itemsize)])
         return found.view(dtype)[..., 0]
 
-    return LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0))
+    return data.LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0))
 
 
 def _index(path: Path) -> Any:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import END, Runs, Text, Tokens, kept
+from bydore_pyro import data
 from bydore_pyro.errors import DataError
 from bydore_pyro.shards.widths import Known, in_vocabulary, of_width, require_width, resembles, some
 
@@ -48,7 +48,7 @@ class Inventory:
         tokenizer: The name that the files give their tokenizer.
     """
 
-    tokens: Tokens | Callable[[int], Tokens]
+    tokens: data.Tokens | Callable[[int], data.Tokens]
     ends: np.ndarray | None = None
     files: tuple[Path, ...]
     beside: tuple[Path, ...] = ()
@@ -60,7 +60,7 @@ class Inventory:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shard(Text):
+class Shard(data.Text):
     """The text of a shard that holds what it should.
 
     Attributes:
@@ -112,7 +112,7 @@ def _require_claims(found: Inventory, tokens: int | None) -> None:
             )
 
 
-def _whole(tokens: Tokens, found: Inventory, known: Known) -> Shard:
+def _whole(tokens: data.Tokens, found: Inventory, known: Known) -> Shard:
     """The tokens of a shard without padding, and where its documents end."""
     ends = found.ends
     if ends is None:
@@ -128,19 +128,19 @@ def _whole(tokens: Tokens, found: Inventory, known: Known) -> Shard:
     return _without(tokens, *_without_fillers(tokens, ends, known))
 
 
-def _other_ends(last: int, tokens: Tokens, found: Inventory) -> DataError:
+def _other_ends(last: int, tokens: data.Tokens, found: Inventory) -> DataError:
     return DataError(
         f"Expected ends of documents that ascend to {len(tokens)}, the tokens of {found.files[0]}, "
         f"found others up to {last}: {found.files[-1]}"
     )
 
 
-def _scanned(tokens: Tokens, known: Known) -> tuple[Runs, np.ndarray]:
+def _scanned(tokens: data.Tokens, known: Known) -> tuple[data.Runs, np.ndarray]:
     """What is kept of an array, and where documents end in it; all of it is read, block by block.
 
     Of a run of separators the first is kept, and no pad token.
     """
-    edges, ends, count, after = [np.empty((0, 2), END)], [np.empty(0, END)], 0, False
+    edges, ends, count, after = [np.empty((0, 2), data.END)], [np.empty(0, data.END)], 0, False
     for start in range(0, len(tokens), AT_ONCE):
         block = np.asarray(tokens[start : start + AT_ONCE])
         places = np.arange(len(block))
@@ -160,7 +160,9 @@ def _scanned(tokens: Tokens, known: Known) -> tuple[Runs, np.ndarray]:
     return (runs[:, 0], runs[:, 1]), stopped
 
 
-def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Runs, np.ndarray]:
+def _without_fillers(
+    tokens: data.Tokens, ends: np.ndarray, known: Known
+) -> tuple[data.Runs, np.ndarray]:
     """What is kept of an array whose documents are told: not those that are one separator behind
     another document, or one pad token; and no pad token where there are any."""
     lengths = np.diff(ends, prepend=0)
@@ -182,9 +184,11 @@ def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Ru
     return (starts, stops), np.cumsum(lengths[keeps])
 
 
-def _without(tokens: Tokens, runs: Runs, ends: np.ndarray, *, scanned: bool = False) -> Shard:
+def _without(
+    tokens: data.Tokens, runs: data.Runs, ends: np.ndarray, *, scanned: bool = False
+) -> Shard:
     padding = len(tokens) - (int(ends[-1]) if len(ends) else 0)
-    left = kept(tokens, runs) if padding else tokens
+    left = data.kept(tokens, runs) if padding else tokens
     return Shard(left, ends, padding=padding, scanned=scanned)
 
 

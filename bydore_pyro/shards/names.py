@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bydore_pyro.data import without_word, word_of
+from bydore_pyro import data
 from bydore_pyro.errors import DataError
 
 #: What trainers keep beside tokens, one number a token or a document.
@@ -32,7 +32,9 @@ def holds_no_text(folders: Iterable[str], name: str) -> bool:
     ``source_id=3`` names a domain.
     """
     return bool(OF_FILE.fullmatch(_words(name))) or any(
-        OF_FOLDER.fullmatch(without_word(_words(folder))) for folder in folders if "=" not in folder
+        OF_FOLDER.fullmatch(data.without_word(_words(folder)))
+        for folder in folders
+        if "=" not in folder
     )
 
 
@@ -110,8 +112,8 @@ def _numberings(
             own = *folders, name[:start], name[stop:]
             alike = (
                 domain,
-                *(part for part in folders if word_of(part) is None),
-                without_word(name[:start]),
+                *(part for part in folders if data.word_of(part) is None),
+                data.without_word(name[:start]),
                 name[stop:],
             )
             sets.setdefault(alike, {}).setdefault(own, {})[int(found.match[1])] = found

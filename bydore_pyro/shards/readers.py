@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.data import Tokens
+from bydore_pyro import data
 from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.shards.arrays import (
     NPY,
@@ -85,7 +85,9 @@ def read_dolma(path: Path) -> Inventory:
         by a search for end-of-text.
     """
     index, has_header = path.with_suffix(".csv.gz"), content(path, len(NPY)) == NPY
-    tokens: Tokens | Callable[[int], Tokens] = saved(path) if has_header else headerless(path)
+    tokens: data.Tokens | Callable[[int], data.Tokens] = (
+        saved(path) if has_header else headerless(path)
+    )
     if not index.exists() and not index.is_symlink():
         return Inventory(tokens=tokens, files=(path,), index=index)
     starts, ends = _lines(index, size_of(path) // 2)
@@ -138,7 +140,7 @@ def read_nanotron(path: Path) -> Inventory:
     if about in there:
         lines = content(about, ABOUT).decode("utf-8", "replace").splitlines() + lines
     told, _, size = lines[0].partition("|")
-    tokens: Tokens | Callable[[int], Tokens] = headerless(path)
+    tokens: data.Tokens | Callable[[int], data.Tokens] = headerless(path)
     ends, files, claims = None, [path], []
     declared = int(lines[1]) if lines[1].isdecimal() else None
     if index in there:
@@ -161,7 +163,7 @@ def read_nanotron(path: Path) -> Inventory:
     )
 
 
-def _counted(path: Path, count: int) -> Tokens | Callable[[int], Tokens]:
+def _counted(path: Path, count: int) -> data.Tokens | Callable[[int], data.Tokens]:
     """The tokens of a file that is as long as so many, or a function of the width if it is not."""
     size, of_width = size_of(path), headerless(path)
     width = next((each for each in WIDTHS if size == each * count), None)

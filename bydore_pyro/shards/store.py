@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import mixture, terminal
 from bydore_pyro.data import (
     CALLED,
     FORMAT,
@@ -40,13 +41,11 @@ from bydore_pyro.data import (
 )
 from bydore_pyro.errors import DataError, listed, one_line
 from bydore_pyro.files import content_hash
-from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.shards.arrays import blocks_of, fingerprint
 from bydore_pyro.shards.inventory import Inventory, Place, checked, once, require_alike
 from bydore_pyro.shards.names import missing_numbers
 from bydore_pyro.shards.places import Beside, Sides, shard_files
 from bydore_pyro.shards.widths import DIVIDERS, Known
-from bydore_pyro.terminal import Table, tell, visible
 
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
@@ -144,7 +143,7 @@ def open_shards(
         domains=entries,
     )
     shards, total = sum(map(len, found.values())), sum(map(len, texts))
-    tell(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
+    terminal.tell(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
     _tell(notes, given)
     return store.with_judged()
 
@@ -259,7 +258,7 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
     texts = []
     for one in found:
         if one.ends is None and not notes.scans:
-            tell("reading all of the shards that do not tell where documents end")
+            terminal.tell("reading all of the shards that do not tell where documents end")
             notes.scans = True
         shard = checked(one, known)
         notes.padding[name] += shard.padding
@@ -343,14 +342,14 @@ def _tell(notes: _Notes, given: str) -> None:
     """Tells what was found, and what was not in the files or does not look like the tokenizer's."""
     titles = ("", "shards", "documents", "tokens", "held out", "padding left out")
     rows = sorted(notes.rows.items(), key=lambda row: -row[1][2])
-    shown = [(name, *map("{:,}".format, counts)) for name, counts in rows[:MOST_SHOWN]]
-    for line in Table(header=titles, rows=shown).as_text().splitlines():
-        tell(line)
-    if len(rows) > MOST_SHOWN:
-        tell(f"and {len(rows) - MOST_SHOWN} domains of fewer tokens")
+    shown = [(name, *map("{:,}".format, counts)) for name, counts in rows[: mixture.MOST_SHOWN]]
+    for line in terminal.Table(header=titles, rows=shown).as_text().splitlines():
+        terminal.tell(line)
+    if len(rows) > mixture.MOST_SHOWN:
+        terminal.tell(f"and {len(rows) - mixture.MOST_SHOWN} domains of fewer tokens")
     others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
     if others:
-        named = listed(sorted({visible(one_line(t, NAME)) for t in others.values()}), FEW)
+        named = listed(sorted({terminal.visible(one_line(t, NAME)) for t in others.values()}), FEW)
         notes.lines[f"warning: the shards name the tokenizer {named}, not {given}"] += others
     for name, finished in notes.finished.items():
         if sum(finished.values()) >= len(finished) / 2:
@@ -360,4 +359,4 @@ def _tell(notes: _Notes, given: str) -> None:
         notes.lines[f"files left out, {why}: {len(names)}"] += names
     for line, names in notes.lines.items():
         if names:
-            tell(f"{line}: {listed(dict.fromkeys(names), FEW)}")
+            terminal.tell(f"{line}: {listed(dict.fromkeys(names), FEW)}")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data import LazyTokens, Tokens
+from bydore_pyro import data
 from bydore_pyro.errors import DataError
 
 WIDTHS = (2, 4, 8)  # bytes that a token may have
@@ -53,7 +53,7 @@ class Some(NamedTuple):
     positions: np.ndarray
 
 
-def some(tokens: Tokens) -> Some:
+def some(tokens: data.Tokens) -> Some:
     """Returns blocks of an array, spread evenly over it; all of a short one."""
     if len(tokens) <= BLOCKS * BLOCK:
         return Some(np.asarray(tokens)[None], np.arange(len(tokens))[None])
@@ -62,7 +62,7 @@ def some(tokens: Tokens) -> Some:
     return Some(np.asarray(tokens[positions]), positions)
 
 
-def of_width(view: Callable[[int], Tokens], known: Known, place: Path) -> Tokens:
+def of_width(view: Callable[[int], data.Tokens], known: Known, place: Path) -> data.Tokens:
     """Returns tokens of the width that the user says, or of the one under which they are tokens.
 
     Args:
@@ -161,7 +161,7 @@ def _beyond(value: int, position: int, known: Known, hint: str = "") -> str:
     )
 
 
-def in_vocabulary(tokens: Tokens, known: Known, place: Path) -> LazyTokens:
+def in_vocabulary(tokens: data.Tokens, known: Known, place: Path) -> data.LazyTokens:
     """Returns tokens that are compared with the vocabulary whenever some are read; the separator
     stands where its divider stood.
 
@@ -184,7 +184,7 @@ def in_vocabulary(tokens: Tokens, known: Known, place: Path) -> LazyTokens:
             raise DataError(f"{told}: {place}")
         return values
 
-    return LazyTokens(take, dtype, (0, len(tokens)))
+    return data.LazyTokens(take, dtype, (0, len(tokens)))
 
 
 def resembles(sample: Some, known: Known, place: Path) -> str:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bydore_pyro import mixture
 from bydore_pyro.law import Goal, LawDraws, best_mixture, best_mixture_draws
-from bydore_pyro.mixture import within_bounds
 from bydore_pyro.tables.regression import RunsRegression
 
 BEYOND = 1.25  # times the largest weight of a run
@@ -66,7 +66,7 @@ def best_weights(model: RunsRegression, runs: np.ndarray, bounds: WeightBounds) 
     best = best_mixture(*_programme(model, bounds)).weights.numpy()
     if model.law_alone:
         return best
-    tried = within_bounds(runs, bounds.least, bounds.most)
+    tried = mixture.within_bounds(runs, bounds.least, bounds.most)
     starts = [best, tried[(model.predict(tried) @ model.shares).argmin()]]
     ends = np.stack([_descended(model, start, bounds) for start in starts])
     found: np.ndarray = ends[(model.predict(ends) @ model.shares).argmin()]
@@ -90,7 +90,7 @@ def draws_of_best(
     if model.law_alone:
         return optima
     rng = np.random.default_rng(SEED)
-    ends = np.concatenate([optima, within_bounds(runs, bounds.least, bounds.most)])
+    ends = np.concatenate([optima, mixture.within_bounds(runs, bounds.least, bounds.most)])
     ends = ends[rng.integers(0, len(ends), BETWEEN)]
     between = best + rng.uniform(size=(BETWEEN, 1)) * (ends - best)
     mixtures = np.concatenate([best[None], optima, between])
@@ -128,5 +128,5 @@ def _descended(model: RunsRegression, start: np.ndarray, bounds: WeightBounds) -
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
         options={"maxiter": STEPS, "ftol": ENOUGH},
     )
-    weights = within_bounds(found.x[None], bounds.least, bounds.most)[0]
+    weights = mixture.within_bounds(found.x[None], bounds.least, bounds.most)[0]
     return weights if mean(weights)[0] < mean(start)[0] else start

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bydore_pyro.answer import Difference, Expected
-from bydore_pyro.files import Number
+from bydore_pyro import answer, files
 from bydore_pyro.tables.columns import Columns
 from bydore_pyro.tables.tables import Asked, Direction
 
@@ -25,9 +24,9 @@ class LeftOut:
         coverage: Share of the runs inside their intervals.
     """
 
-    spearman_x100: Number | None = None
-    rmse: Number | None = None
-    coverage: Number | None = None
+    spearman_x100: files.Number | None = None
+    rmse: files.Number | None = None
+    coverage: files.Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +41,8 @@ class MetricRecord:
     """
 
     left_out: LeftOut = LeftOut()
-    expected: Mapping[str, Expected] = field(default_factory=dict)
-    differences: Mapping[str, Difference] = field(default_factory=dict)
+    expected: Mapping[str, answer.Expected] = field(default_factory=dict)
+    differences: Mapping[str, answer.Difference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +52,13 @@ class Scored:
     tokens that the nearest run has in other domains."""
 
     mixture: str = ""
-    rank: Number = 0
-    expected: Number = 0.0
-    low: Number = 0.0
-    high: Number = 0.0
+    rank: files.Number = 0
+    expected: files.Number = 0.0
+    low: files.Number = 0.0
+    high: files.Number = 0.0
     direction: Direction = ""
-    better_than_prior: Number = 0.0
-    nearest_run: Number = 0.0
+    better_than_prior: files.Number = 0.0
+    nearest_run: files.Number = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +76,9 @@ class Nearness:
     """
 
     run: str = ""
-    distance: Number = 0.0
-    usual: Number = 0.0
-    reach: Number = 0.0
+    distance: files.Number = 0.0
+    usual: files.Number = 0.0
+    reach: files.Number = 0.0
     held: tuple[str, ...] = ()
 
     @property
@@ -105,12 +104,12 @@ class TableRecord:
         predictions: Given mixtures, the best first.
     """
 
-    runs: Number | None = None
+    runs: files.Number | None = None
     columns: Columns = field(default_factory=Columns)
     reading: tuple[str, ...] = ()
     asked: Mapping[str, Asked] = field(default_factory=dict)
     direction: Direction = ""
-    prior: Mapping[str, Number] = field(default_factory=dict)
+    prior: Mapping[str, files.Number] = field(default_factory=dict)
     mean: MetricRecord = MetricRecord()
     metrics: Mapping[str, MetricRecord] = field(default_factory=dict)
     nearness: Nearness = Nearness()

@@ -19,9 +19,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from bydore_pyro import mixture
 from bydore_pyro.errors import DataError
 from bydore_pyro.law import Law, fit_law
-from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.tables.gaussian_process import (
     Either,
     GaussianProcess,
@@ -30,7 +30,9 @@ from bydore_pyro.tables.gaussian_process import (
     likeliest_process,
 )
 
-REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
+REACH = NormalDist().inv_cdf(
+    (1 + mixture.HDI_PROBABILITY) / 2
+)  # standard deviations of an interval
 FEWEST_RUNS, FEWEST_SCALED_UP = 6, 4
 SHARED_FROM, PREFERRED_FROM = 12, 20  # runs from which the process counts, and runs left out
 ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss

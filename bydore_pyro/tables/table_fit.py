@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from bydore_pyro.answer import interval_of_draws
+from bydore_pyro import answer, terminal
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.tables.decision import best_weights, bounds_near, draws_of_best
@@ -20,7 +20,6 @@ from bydore_pyro.tables.record import TableRecord
 from bydore_pyro.tables.regression import FEWEST_RUNS, check_runs_differ, fit_runs, worth_of
 from bydore_pyro.tables.tables import RunsTable
 from bydore_pyro.tables.wanted import Wanted, prior_of
-from bydore_pyro.terminal import one_thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +37,7 @@ class TableFit:
     draws: np.ndarray | None = None
 
 
-@one_thread()
+@terminal.one_thread()
 def fit_table(
     table: RunsTable,
     metrics: Mapping[str, float],
@@ -89,7 +88,7 @@ def fit_table(
         weights = best_weights(model, table.weights, bounds)
         draws = draws_of_best(model, weights, table.weights, bounds)
         bar.update()
-    low, high = interval_of_draws(draws).T
+    low, high = answer.interval_of_draws(draws).T
     ends = zip(np.minimum(low, weights), np.maximum(high, weights), strict=True)
     found = Mixture(
         names=table.domains,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from bydore_pyro import files
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.files import Number
 from bydore_pyro.tables.cells import MISSING, read_cells
 from bydore_pyro.tables.column_names import (
     DECLARED,
@@ -58,7 +58,7 @@ class Asked:
     `run` that has it."""
 
     direction: Direction = ""
-    best: Number | None = None
+    best: files.Number | None = None
     run: str = ""
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bydore_pyro import mixture
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.mixture import mixture_from
 from bydore_pyro.tables.regression import check_runs_differ
 from bydore_pyro.tables.tables import Direction, RunsTable
 
@@ -91,7 +91,7 @@ def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, s
     Raises:
         DataError: When a source is given whose domains are not the table's.
     """
-    shares = mixture_from(source or "published:token_share").as_dict()
+    shares = mixture.mixture_from(source or "published:token_share").as_dict()
     other = sorted(set(shares) ^ set(table.domains))
     if other and source is not None:
         where = source if other[0] in shares else "the runs"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from bydore_pyro import data
 from bydore_pyro.command_line import number_of_tokens
-from bydore_pyro.data import TokenStore
 from bydore_pyro.errors import DataError, distinct, require
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.stages import Stages
@@ -31,7 +31,7 @@ def device_batch(config: TargetConfig, processes: int) -> tuple[int, int]:
     return size, each // size
 
 
-def check_training(store: TokenStore, stages: Stages, config: TargetConfig) -> None:
+def check_training(store: data.TokenStore, stages: Stages, config: TargetConfig) -> None:
     """Checks that a training can run here, and that mixture, text and length go together.
 
     Args:
@@ -62,7 +62,7 @@ def check_training(store: TokenStore, stages: Stages, config: TargetConfig) -> N
     _check_epochs(store, stages, config)
 
 
-def _check_epochs(store: TokenStore, stages: Stages, config: TargetConfig) -> None:
+def _check_epochs(store: data.TokenStore, stages: Stages, config: TargetConfig) -> None:
     """Refuses to read a text more than `max_epochs` times: the tokens that were asked for, divided
     by those of the text, as in a search. Whole steps of whole sequences may add a little."""
     shares, tokens = stages.shares(), number_of_tokens(config.tokens)

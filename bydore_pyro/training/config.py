@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from bydore_pyro import terminal
 from bydore_pyro.command_line import Checked, number_of_tokens, option
-from bydore_pyro.terminal import device_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class TargetConfig(Checked):
     def on_gpu(self) -> bool:
         """Whether it is trained on a GPU."""
         return self.device == "cuda" or (
-            self.device == "auto" and device_named("auto").type == "cuda"
+            self.device == "auto" and terminal.device_named("auto").type == "cuda"
         )
 
     @property

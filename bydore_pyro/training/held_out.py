@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from bydore_pyro.data import SequenceStream, TokenStore
+from bydore_pyro import data, proxy
 from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.proxy import MeasuredModel
 
 SEQUENCES = 64  # of a domain, at most
 STREAM = 6  # apart from the streams of a search and of a training
@@ -21,7 +20,7 @@ class HeldOutLoss(NamedTuple):
 
 
 def held_out_losses(
-    model: MeasuredModel, store: TokenStore, sequence_length: int, chunk: int
+    model: proxy.MeasuredModel, store: data.TokenStore, sequence_length: int, chunk: int
 ) -> dict[str, HeldOutLoss]:
     """Returns the loss of each domain of a store that has held-out text, trained on or not.
 
@@ -46,7 +45,7 @@ def held_out_losses(
     with tqdm(names, "held-out text", unit="domain", mininterval=0.5, disable=not names) as bar:
         for name in bar:
             length = min(sequence_length, len(store.validation[name]))
-            stream = SequenceStream(store, "validation", name, length, [STREAM])
+            stream = data.SequenceStream(store, "validation", name, length, [STREAM])
             sequences = stream.first(SEQUENCES).to(device)
             loss = model.evaluate(sequences, "held out", chunk)
             if not math.isfinite(loss):

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from bydore_pyro.data import SequenceStream, TokenStore, open_store, twins
+from bydore_pyro import data
 from bydore_pyro.errors import DataError
 
 STREAM = 5  # apart from the streams of a search on the same text
@@ -102,7 +102,7 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
 
     def __init__(
         self,
-        store: TokenStore,
+        store: data.TokenStore,
         names: Sequence[str],
         sequence_length: int,
         seed: int = 0,
@@ -116,10 +116,12 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                 )
         self.names = tuple(names)
         self._streams = []
-        for name, twin in twins(store, names).items():
-            stream = SequenceStream(store, "train", name, sequence_length, [seed, twin, STREAM])
+        for name, twin in data.twins(store, names).items():
+            stream = data.SequenceStream(
+                store, "train", name, sequence_length, [seed, twin, STREAM]
+            )
             self._streams.append(stream)
-        reopen = store.reopen or partial(open_store, store.folder, verify=False)
+        reopen = store.reopen or partial(data.open_store, store.folder, verify=False)
         self._given = (reopen, self.names, sequence_length, seed)
 
     def __len__(self) -> int:
@@ -142,7 +144,7 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         return _reopened, self._given
 
 
-def _reopened(reopen: Callable[[], TokenStore], *given: Any) -> MixtureDataset:
+def _reopened(reopen: Callable[[], data.TokenStore], *given: Any) -> MixtureDataset:
     return MixtureDataset(reopen(), *given)
 
 

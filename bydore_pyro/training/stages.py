@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro import files
 from bydore_pyro.command_line import number_of_tokens
 from bydore_pyro.errors import expecting
-from bydore_pyro.files import yaml_or_json
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
 
 SCHEDULE = "schedule.json"  # the mixtures in the folder of a run
@@ -102,7 +102,7 @@ def read_stages(source: str, tokens: float) -> Stages:
     stages = None
     with suppress(OSError, ValueError):
         if path.is_file():  # a pipe can be read but once
-            stages = yaml_or_json(path.read_text("utf-8"), words=True)
+            stages = files.yaml_or_json(path.read_text("utf-8"), words=True)
     if not isinstance(stages, list) or not any(isinstance(one, dict) for one in stages or [{}]):
         return Stages.constant(mixture_from(source))
     with expecting(f"Expected stages of mixtures in {path}, found:", Exception):

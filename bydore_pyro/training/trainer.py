@@ -25,10 +25,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
-from bydore_pyro.data import TokenStore, load_encoder
+from bydore_pyro import data, files, proxy
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError, expecting
-from bydore_pyro.files import RunFolder, read_json
-from bydore_pyro.proxy import TRAINED_LENGTH, build_language_model, number_of_processes
 from bydore_pyro.training.checks import device_batch
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureSampler, begin, next_batch
@@ -58,7 +56,7 @@ class MixtureTrainer(Trainer):
     """
 
     sampler: MixtureSampler
-    folder: RunFolder
+    folder: files.RunFolder
     tokenizer: Path
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any]:
@@ -127,7 +125,7 @@ def belongs_of(checkpoint: str) -> dict[str, Any]:
         RunFolderError: When the file that says so is damaged.
     """
     with _whole(checkpoint):
-        callbacks = read_json(Path(checkpoint) / TRAINER_STATE_NAME)["stateful_callbacks"]
+        callbacks = files.read_json(Path(checkpoint) / TRAINER_STATE_NAME)["stateful_callbacks"]
         return dict(callbacks[RunCallback.__name__]["attributes"])
 
 
@@ -146,7 +144,7 @@ class RunCallback(TrainerCallback, ExportableState):
     def __init__(
         self,
         accelerator: Any,
-        store: TokenStore,
+        store: data.TokenStore,
         belongs: Mapping[str, Any],
         asked: Callable[[], int],
     ) -> None:
@@ -196,7 +194,7 @@ def step_of(checkpoint: str | None) -> int:
 
 
 def fresh_model(
-    model: str | Path | PretrainedConfig, store: TokenStore, config: TargetConfig
+    model: str | Path | PretrainedConfig, store: data.TokenStore, config: TargetConfig
 ) -> PreTrainedModel:
     """Returns a causal language model for the text, with the seed's weights.
 
@@ -205,7 +203,7 @@ def fresh_model(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        fresh: Any = build_language_model(model, store.vocabulary)
+        fresh: Any = proxy.build_language_model(model, store.vocabulary)
     longest = getattr(fresh.config, "max_position_embeddings", None)
     if longest is not None and config.sequence_length > longest:
         raise DataError(
@@ -213,9 +211,9 @@ def fresh_model(
             f"takes, found {config.sequence_length}"
         )
     # Documents are joined by this token, so it is what a text begins with too.
-    _, end = load_encoder(store.tokenizer)
+    _, end = data.load_encoder(store.tokenizer)
     fresh.config.bos_token_id = fresh.config.eos_token_id = end
-    setattr(fresh.config, TRAINED_LENGTH, config.sequence_length)
+    setattr(fresh.config, proxy.TRAINED_LENGTH, config.sequence_length)
     if config.activation_checkpointing:
         newer = getattr(fresh, "activation_checkpointing_enable", None)
         (newer or fresh.gradient_checkpointing_enable)()
@@ -225,10 +223,10 @@ def fresh_model(
 def build_trainer(
     model: PreTrainedModel,
     dataset: MixtureDataset,
-    store: TokenStore,
+    store: data.TokenStore,
     stages: Stages,
     config: TargetConfig,
-    folder: RunFolder,
+    folder: files.RunFolder,
     begun: int = 0,
 ) -> MixtureTrainer:
     """Returns the Trainer of a model, before its callbacks.
@@ -261,7 +259,7 @@ def _sampler(stages: Stages, config: TargetConfig, begun: int) -> MixtureSampler
 
 
 def _arguments(config: TargetConfig, checkpoints: Path) -> TrainingArguments:
-    gpu, (each, accumulation) = config.on_gpu, device_batch(config, number_of_processes())
+    gpu, (each, accumulation) = config.on_gpu, device_batch(config, proxy.number_of_processes())
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
         "use_cpu": not gpu,

@@ -26,12 +26,9 @@ import torch
 from transformers import PretrainedConfig, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
+from bydore_pyro import data, files, proxy, terminal
 from bydore_pyro.command_line import resume_command
-from bydore_pyro.data import TokenStore
 from bydore_pyro.errors import DataError, RunFolderError
-from bydore_pyro.files import RunFolder, appearing_folder, check_belongs, provenance, versions
-from bydore_pyro.proxy import MeasuredModel, Parallel, number_of_processes
-from bydore_pyro.terminal import Interrupted, deferred, tell, told_if_stopped
 from bydore_pyro.training.checks import check_training, device_batch
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.held_out import held_out_losses
@@ -59,7 +56,7 @@ DECIDING = (
 
 def train_target(
     model: str | Path | PretrainedConfig,
-    store: TokenStore,
+    store: data.TokenStore,
     stages: Stages,
     config: TargetConfig,
     out: Path,
@@ -92,19 +89,19 @@ def train_target(
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
     """
-    with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
+    with files.RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
         if resume:
             _require_unfinished(out)
         elif folder.writes:  # by the time another process looks, its first files may be there
             _require_new(out)
-        processes = number_of_processes()
+        processes = proxy.number_of_processes()
         each, accumulation = device_batch(config, processes)
         check_training(store, stages, config)
         dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
         belongs = _belongs(store, stages, config)
         checkpoint = _checkpoint_of(out, belongs) if resume else None
         fresh = fresh_model(checkpoint or model, store, config)
-        tell(
+        terminal.tell(
             f"{fresh.num_parameters():,} parameters; {config.steps} steps of "
             f"{config.target_batch_sequences} x {config.sequence_length} tokens, {each} sequences "
             f"at once, {accumulation} times, on {processes} x {'cuda' if config.on_gpu else 'cpu'}"
@@ -114,7 +111,7 @@ def train_target(
             folder.write_text(SCHEDULE, stages.to_json() + "\n")
             folder.write_json(MANIFEST, store.index)
             folder.write_config("train", parts)
-        with told_if_stopped(f"Go on with: {resume_command(out)}"):
+        with terminal.told_if_stopped(f"Go on with: {resume_command(out)}"):
             start, begun = time.perf_counter(), step_of(checkpoint)
             trainer = build_trainer(fresh, dataset, store, stages, config, folder, begun)
             _train(trainer, checkpoint, store, belongs, callbacks)
@@ -142,13 +139,13 @@ def _require_unfinished(out: Path) -> None:
         raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
 
 
-def _belongs(store: TokenStore, stages: Stages, config: TargetConfig) -> dict[str, Any]:
+def _belongs(store: data.TokenStore, stages: Stages, config: TargetConfig) -> dict[str, Any]:
     """Returns what a run's checkpoints belong to: text, mixture, deciding options, versions."""
     return {
         **{name: getattr(config, name) for name in DECIDING},
         "text": store.sha256,
         "mixture": json.loads(stages.to_json()),
-        "versions": versions(),
+        "versions": files.versions(),
     }
 
 
@@ -157,41 +154,45 @@ def _checkpoint_of(out: Path, belongs: Mapping[str, Any]) -> str | None:
     folder = out / CHECKPOINTS
     checkpoint: str | None = get_last_checkpoint(folder) if folder.is_dir() else None
     if checkpoint is None:
-        tell("no checkpoint: beginning anew")
+        terminal.tell("no checkpoint: beginning anew")
         return None
-    check_belongs(Path(checkpoint), belongs_of(checkpoint), belongs)
-    tell(f"going on from {checkpoint}")
+    files.check_belongs(Path(checkpoint), belongs_of(checkpoint), belongs)
+    terminal.tell(f"going on from {checkpoint}")
     return checkpoint
 
 
 def _train(
     trainer: MixtureTrainer,
     checkpoint: str | None,
-    store: TokenStore,
+    store: data.TokenStore,
     belongs: Mapping[str, Any],
     callbacks: Sequence[TrainerCallback],
 ) -> None:
     """Trains from a checkpoint to the end, or saves where it is asked to stop."""
     try:
-        with deferred() as asked:
+        with terminal.deferred() as asked:
             run = RunCallback(trainer.accelerator, store, belongs, asked)
             for callback in (run, *callbacks):
                 trainer.add_callback(callback)
             trainer.train(resume_from_checkpoint=checkpoint)
             # Every process comes here: none ends before it is saved.
             if number := run.signal():
-                tell(f"Saved {trainer.args.output_dir}/checkpoint-{trainer.state.global_step}")
-                raise Interrupted(number)
+                terminal.tell(
+                    f"Saved {trainer.args.output_dir}/checkpoint-{trainer.state.global_step}"
+                )
+                raise terminal.Interrupted(number)
     except DataError as error:  # one of a worker's comes with its traceback
         reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
         raise DataError(reason) from error
 
 
-def _held_out(trainer: MixtureTrainer, store: TokenStore, config: TargetConfig) -> dict[str, Any]:
+def _held_out(
+    trainer: MixtureTrainer, store: data.TokenStore, config: TargetConfig
+) -> dict[str, Any]:
     """Returns what the record says of held-out text; every process takes part in reading it."""
-    model = MeasuredModel(
+    model = proxy.MeasuredModel(
         trainer.accelerator.unwrap_model(trainer.model),
-        parallel=Parallel(cpu=not config.on_gpu),
+        parallel=proxy.Parallel(cpu=not config.on_gpu),
         precision=config.precision if config.on_gpu else "float32",
     )
     chunk = trainer.args.per_device_train_batch_size * model.parallel.count
@@ -210,7 +211,7 @@ def _save_model(trainer: MixtureTrainer) -> None:
         trainer.save_model(str(folder.path / MODEL))  # writes nothing
         return
     folder.require()
-    with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
+    with files.appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
         shutil.copytree(trainer.tokenizer, aside, dirs_exist_ok=True)
@@ -245,6 +246,6 @@ def _record(
         "device": torch.cuda.get_device_name() if config.on_gpu else "cpu",
         "seconds": seconds,
         "tokens_per_second": (config.steps - begun) * batch / seconds,
-        **provenance(),
+        **files.provenance(),
         "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated() if config.on_gpu else None,
     }

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from bydore_pyro.data import Domains, HeldOut, TokenStore, cut_store, held_out_counts
+from bydore_pyro import data, measure
 from bydore_pyro.errors import DataError
-from bydore_pyro.measure import READ
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
 
@@ -50,7 +49,7 @@ class Problem:
         cost: What this method spends.
     """
 
-    corpus: TokenStore
+    corpus: data.TokenStore
     names: tuple[str, ...]
     target: Mapping[str, float]
     build: Callable[[int], nn.Module]
@@ -65,7 +64,7 @@ class Problem:
     most: Mapping[str, float] | None = None
     least: Mapping[str, float] = field(default_factory=dict)
     held_out: Mapping[str, int] | None = None
-    side: HeldOut = "validation"
+    side: data.HeldOut = "validation"
     run_tokens: float | None = None
     cluster: str | None = None
     cost: Cost = field(default_factory=Cost)
@@ -89,14 +88,14 @@ class Problem:
         """How many sequences of domains' held-out text every proxy is evaluated on."""
         length, given = self.sequence_length, self.held_out
         if given is None:
-            return held_out_counts(self.corpus, self.target, length, self.validation_sequences)
+            return data.held_out_counts(self.corpus, self.target, length, self.validation_sequences)
         texts = getattr(self.corpus, self.side)
         return {n: min(most, len(texts.get(n, ())) // length) for n, most in given.items()}
 
     def read_on_all(self) -> Problem:
         """Returns the problem with proxies that are read on every domain too, as a search is."""
         length, held_out = self.sequence_length, self.corpus.validation
-        all_read = {name: READ for name in self.names if len(held_out[name]) >= length}
+        all_read = {name: measure.READ for name in self.names if len(held_out[name]) >= length}
         counts = {name: max(count, all_read.get(name, 0)) for name, count in self.evaluated.items()}
         return dataclasses.replace(self, held_out=all_read | counts)
 
@@ -133,11 +132,11 @@ class Problem:
                 )
         return text
 
-    def domains(self, seed: int, text: Mapping[str, int] | None = None) -> Domains:
+    def domains(self, seed: int, text: Mapping[str, int] | None = None) -> data.Domains:
         """Returns the domains in the orders of a seed; with `text`, at most so many training tokens
         of each domain, of documents that the seed draws."""
-        return Domains(
-            self.corpus if text is None else cut_store(self.corpus, text, seed),
+        return data.Domains(
+            self.corpus if text is None else data.cut_store(self.corpus, text, seed),
             self.target,
             names=self.names,
             sequence_length=self.sequence_length,

@@ -15,12 +15,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from bydore_pyro.data import held_out_stream
+from bydore_pyro import data, files, measure, mixture, pieces
 from bydore_pyro.errors import DataError, NonFiniteError
-from bydore_pyro.files import Kept, read_tree
-from bydore_pyro.measure import READ
-from bydore_pyro.mixture import by_name
-from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import (
     Cost,
     MeasuredModel,
@@ -79,11 +75,11 @@ class FinishedRun:
     def read_losses(self) -> dict[str, float]:
         """Returns the losses on the text on which `read_losses` reads domains, nats per token."""
         tokens = self.token_losses()
-        return {name: float(losses[:READ].mean()) for name, losses in tokens.items()}
+        return {name: float(losses[: measure.READ].mean()) for name, losses in tokens.items()}
 
     def token_losses(self) -> dict[str, np.ndarray]:
         """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""
-        tokens = read_tree(self.folder)[1]["tokens"]
+        tokens = files.read_tree(self.folder)[1]["tokens"]
         return {name: losses.numpy() for name, losses in tokens.items()}
 
 
@@ -110,7 +106,7 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     names = parallel.agree(" ".join(missing)).split()
     own = [run for place, run in plans.items() if place.name in names]
     alone = dataclasses.replace(problem, cost=Cost(), runs=problem.runs.absolute())
-    trained = run_pieces(
+    trained = pieces.run_pieces(
         partial(_train, alone),
         own,
         problem.cluster,
@@ -140,7 +136,7 @@ def train_mixtures(
 ) -> list[FinishedRun]:
     """Trains a proxy on each mixture ``(N, K)``, so many steps each, as `train_runs` does."""
     text = problem.text_for(steps)
-    rows = [by_name(problem.names, row) for row in mixtures]
+    rows = [mixture.by_name(problem.names, row) for row in mixtures]
     weights = [{name: weight for name, weight in row.items() if weight > 0} for row in rows]
     planned = [
         PlannedRun(weights=one, steps=steps, seed=problem.seed, decay=decay, text=text)
@@ -157,7 +153,7 @@ def load_model(
     The processes of `parallel` share its batches; this one alone when None.
     """
     proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=parallel)
-    proxy.model.load_state_dict(read_tree(run.folder)[1]["model"])
+    proxy.model.load_state_dict(files.read_tree(run.folder)[1]["model"])
     return proxy
 
 
@@ -179,12 +175,12 @@ def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
     }
 
 
-def _kept(problem: Problem, run: PlannedRun) -> Kept:
+def _kept(problem: Problem, run: PlannedRun) -> files.Kept:
     """Where a finished run is remembered: the folder's name is the hash of all that it depends on,
     so that one with another key is damaged."""
     identity = _identity(problem, run)
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    return Kept(problem.runs / digest[:24], identity, replace=True)
+    return files.Kept(problem.runs / digest[:24], identity, replace=True)
 
 
 def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) -> None:
@@ -232,7 +228,7 @@ def _read_by(
     losses = {}
     with model.cost.part("evaluate"):
         for name, count in problem.evaluated.items():
-            stream = held_out_stream(
+            stream = data.held_out_stream(
                 problem.corpus, name, problem.sequence_length, problem.seed, problem.side
             )
             text = stream.first(count).to(problem.device)

@@ -76,7 +76,6 @@ def test_what_commands_need_is_in_an_extra(
 
 
 HEAVY = ("torch", "pyro", "transformers", "datasets", "pandas", "scipy", "arviz", "matplotlib")
-NOT_YET = pytest.mark.xfail(strict=False, reason="its options are in a module that needs torch")
 HELP = f"""
 import sys
 from bydore_pyro.cli.main import main
@@ -88,15 +87,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=[NOT_YET] * (name in ("search", "ask", "fit", "train", "evaluate"))
-        )
-        for name in COMMANDS
-    ],
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_waits_for_no_heavy_package(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", HELP, name], capture_output=True, text=True)
     assert done.returncode == 0

@@ -179,7 +179,7 @@ def stopped_search(
         save_checkpoint(*given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr("bydore_pyro.setup.run.save_checkpoint", save)
+        patch.setattr("bydore_pyro.files.save_checkpoint", save)
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
     return exit_.value.code
@@ -321,7 +321,7 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
         (out / "config.json").write_text(begun)
         assert folder_content(out / "checkpoints") == before
     edited(out, "run", checkpoint_every=2)  # how it is told may change
-    monkeypatch.setattr("bydore_pyro.setup.run.versions", lambda: {"torch": "1.0"})
+    monkeypatch.setattr("bydore_pyro.files.versions", lambda: {"torch": "1.0"})
     main(["search", "--resume", str(out)])
     stderr = capsys.readouterr().err
     assert "was saved with torch" in stderr
