@@ -22,6 +22,7 @@ from bydore_pyro.errors import require
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
 
 RELIABLE = 0.7  # k-hat above which importance weights are not to be believed
+TOO_WIDE = 1.1  # width of a guide above which it has not converged
 # Draws that are weighed. With many domains fewer, because the density costs time for every domain
 # (2,000 domains: 0.07 s a draw on one core).
 MOST_WEIGHED, MOST_FOR_THE_FIT, FEWEST_WEIGHED = 8000, 1000, 200
@@ -41,11 +42,24 @@ class GuideFit:
             all weights are equal: the guide is the posterior.
         effective_draws: Kish's effective sample size of the smoothed weights.
         draws: Draws that were weighed.
+        width: Standard deviation of the guide's draws over that of the weighed ones, the geometric
+            mean over all sites' components; 1 where the guide is the posterior, None of a record
+            without it. Above `TOO_WIDE` the guide has not converged, which a k-hat cannot see.
     """
 
     khat: files.Number
     effective_draws: files.Number
     draws: int
+    width: files.Number | None = None
+
+    @property
+    def warning(self) -> str:
+        """What is wrong with the guide, in words; "" where nothing is."""
+        if self.khat >= RELIABLE:
+            return f"The guide misses a part of the posterior: k-hat {self.khat:.2f}"
+        if self.width is not None and self.width > TOO_WIDE:
+            return f"The guide is too wide: {self.width:.2f} times the posterior's deviation"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +171,22 @@ def _weighed(
     drawn = {name: guide_trace.nodes[name]["value"].detach() for name in names}
     values = log_weights.double().cpu().numpy()
     if np.ptp(values) < 1e-9:  # no tail to smooth
-        return drawn, np.full(count, -math.log(count)), GuideFit(0.0, float(count), count)
+        return drawn, np.full(count, -math.log(count)), GuideFit(0.0, float(count), count, 1.0)
     with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
         smoothed, khat = psislw(values)
-    return drawn, smoothed, GuideFit(float(khat), float(1 / np.exp(2 * smoothed).sum()), count)
+    effective = float(1 / np.exp(2 * smoothed).sum())
+    return drawn, smoothed, GuideFit(float(khat), effective, count, _width(drawn, smoothed))
+
+
+def _width(drawn: Sites, smoothed: np.ndarray) -> float:
+    """Returns `GuideFit.width` of draws with log weights ``(N,)`` of sum 1."""
+    values = np.concatenate(
+        [x.double().cpu().numpy().reshape(len(x), -1) for x in drawn.values()], 1
+    )
+    weights = np.exp(smoothed)[:, None]
+    weighed = (weights * (values - (weights * values).sum(0)) ** 2).sum(0)
+    # A sum of squares about a weighed mean is too small by a share of the effective draws.
+    weighed = weighed / max(1 - float((weights**2).sum()), 1e-12)
+    some = (values.var(0) > 0) & (weighed > 0)
+    logs = np.log(values[:, some].var(0) / weighed[some]) / 2
+    return float(np.exp(logs.mean())) if some.any() else 1.0

@@ -166,7 +166,8 @@ class FreeConcentrations(nn.Module):
 
     Args:
         num_domains: K, at least 2.
-        initial_shape: Shape and rate of every domain before the first step.
+        initial_shape: Shape and rate of every domain before the first step. From 1 downwards a
+            divergence from a Dirichlet is infinite, and up to 2 its estimate has no variance.
         batch_shape: Of the posteriors, as of the plates around the site: its full sizes, the
             rightmost last, where a plate subsamples.
 
@@ -175,7 +176,7 @@ class FreeConcentrations(nn.Module):
     """
 
     def __init__(
-        self, num_domains: int, initial_shape: float = 1.0, batch_shape: Sequence[int] = ()
+        self, num_domains: int, initial_shape: float = 5.0, batch_shape: Sequence[int] = ()
     ) -> None:
         super().__init__()
         if num_domains < 2:

@@ -149,3 +149,27 @@ def test_the_tail_tells_whether_draws_are_to_be_believed(
     else:
         assert fit.khat == pytest.approx(khat, abs=0.05)
     assert 1 <= fit.effective_draws <= len(log_weights) * (1 + 1e-9)
+
+
+def test_a_guide_that_is_too_wide_or_too_narrow_says_so() -> None:
+    """Against the exact Dirichlet(1 + counts), in closed form; k-hat sees the narrow one alone."""
+    counts = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
+    exact = Dirichlet(1 + counts)
+
+    def model() -> None:
+        shares = pyro.sample("shares", Dirichlet(torch.ones(3).double()))
+        pyro.factor("counts", (counts * shares.log()).sum(-1))
+
+    for scale, warning in ((1.0, ""), (0.5, "too wide"), (8.0, "misses a part")):
+        q = Dirichlet((1 + counts) * scale)
+
+        def guide(q: Dirichlet = q) -> None:
+            pyro.sample("shares", q)
+
+        found = guide_fit(model, guide, num_samples=4000)
+        assert warning in found.warning
+        assert bool(warning) == bool(found.warning)
+        if scale < 8:
+            expected = (q.stddev / exact.stddev).log().mean().exp()
+            assert found.width == pytest.approx(float(expected), rel=0.05)
+    assert GuideFit(0.1, 10.0, 10).warning == "", "a record without a width"
