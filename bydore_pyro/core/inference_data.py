@@ -57,7 +57,7 @@ def to_inference_data(
         DataError: When ArviZ is not installed.
         ValueError: When `num_draws` is below 1; what `corrected_draws` refuses.
     """
-    arviz = require("arviz", "cli")
+    library = require("arviz", "cli")
     if num_draws < 1:
         raise ValueError(f"Expected num_draws >= 1, actual {num_draws}")
     with torch.no_grad(), isolated(seed, keep=True):
@@ -83,7 +83,7 @@ def to_inference_data(
         predicted = Predictive(free, posterior_samples=drawn, return_sites=observed)(*args)
     given = inspect.signature(model).bind(*args).arguments
     constant = {name: value for name, value in given.items() if isinstance(value, Tensor)}
-    data = arviz.from_dict(
+    data = library.from_dict(
         posterior=_with_chain(drawn),
         prior=_with_chain(prior),
         posterior_predictive=_with_chain(predicted) if observed else None,

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core.quadratic import least, least_of, square_root
-from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
+from bydore_pyro.core.sparse import CONCENTRATIONS, WITHOUT_SPARSEST
 
 __all__ = [
     "Matching",
@@ -42,7 +42,7 @@ __all__ = [
     "scatter_of_means",
 ]
 
-COVERED = 0.25  # share that may stay unexplained of a target that is made of the domains
+MADE_OF_DOMAINS = 0.25  # share that may stay unexplained of a target that is made of the domains
 MOST_SCALE = 1.25  # of a target that a mixture of the domains explains
 RIDGE = 3.0  # of the metric, in means of the eigenvalues
 
@@ -213,14 +213,14 @@ class Matching:
         return min(1.0, max(0.0, 1 - explained / self.target))
 
     @property
-    def covers(self) -> bool:
+    def made_of_domains(self) -> bool:
         """Whether a mixture of the domains is like the target."""
-        return self.unexplained < COVERED
+        return self.unexplained < MADE_OF_DOMAINS
 
     @property
     def concentrations(self) -> tuple[float, ...]:
         """Of the prior, no unit; without the sparsest where no mixture is like the target."""
-        return CONCENTRATIONS if self.covers else UNCOVERED
+        return CONCENTRATIONS if self.made_of_domains else WITHOUT_SPARSEST
 
     @property
     def scale(self) -> float:
@@ -280,7 +280,7 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
     # A model that has learned equal weights has sum_k m_k = 0: any amount of all domains may be
     # added. Where a mixture explains the target, only noise asks for more than that mixture.
     mixture = matched(lambda matrix, vector: least_of(matrix)(vector))
-    return mixture if mixture.covers else found
+    return mixture if mixture.made_of_domains else found
 
 
 def covariance_of(rounds: Sequence[RoundEvidence], u: Tensor) -> Tensor:

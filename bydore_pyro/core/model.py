@@ -11,7 +11,6 @@ the moments of a posterior give its expectation and the exact gradient, without 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pyro
@@ -37,8 +36,6 @@ EVIDENCE = "validation"  # name of the factor in `mixture_model`
 
 ROUNDING = 1e-6  # of a precision, as a share of its largest eigenvalue
 _CHECKED: Any = WeakIdKeyDictionary()  # precisions that were looked at: their versions
-
-Program = Callable[..., Any]  # a model or a guide
 
 
 class QuadraticFactor(TorchDistribution):

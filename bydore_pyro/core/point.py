@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.quadratic import bent, least_of
+from bydore_pyro.core.quadratic import least_of, value_and_derivatives
 
 __all__ = ["central_weights", "most_likely_weights", "run_mixture"]
 
@@ -121,7 +121,7 @@ def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective)
 
     weights = torch.full_like(linear, 1 / len(linear))
     for _ in range(STEPS):
-        shares, slope, bend = bent(effective, weights)
+        shares, slope, bend = value_and_derivatives(effective, weights)
         uphill = linear - precision @ shares  # by shares, (K,)
         # Where a share's slope falls, its weight's way is shorter; the other sign is no maximum's.
         curvature = slope[:, None] * precision * slope + (-uphill * bend).clamp(min=0).diag()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["least", "least_of", "square_root"]
+__all__ = ["least", "least_of", "square_root", "value_and_derivatives"]
 
 ROUNDS, SUMMED = 20, 1e-12  # of the multiplier, and the error of the sum
 
@@ -47,7 +47,9 @@ def least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
     return solved
 
 
-def bent(function: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def value_and_derivatives(
+    function: Callable[[Tensor], Tensor], at: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Returns a function's values, elementwise, and its first and second derivatives."""
     with torch.enable_grad():
         at = at.detach().requires_grad_()

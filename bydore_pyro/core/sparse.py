@@ -9,10 +9,10 @@ from pyro.distributions import Categorical, Dirichlet, MixtureSameFamily
 from torch import Tensor
 from torch.distributions import constraints
 
-__all__ = ["CONCENTRATIONS", "UNCOVERED", "SparseDirichlet"]
+__all__ = ["CONCENTRATIONS", "WITHOUT_SPARSEST", "SparseDirichlet"]
 
 CONCENTRATIONS = (0.1, 0.2, 0.4, 0.8, 1.6)
-UNCOVERED = CONCENTRATIONS[2:]  # of a target that is not made of the domains
+WITHOUT_SPARSEST = CONCENTRATIONS[2:]  # of a target that is not made of the domains
 
 
 class SparseDirichlet(MixtureSameFamily):

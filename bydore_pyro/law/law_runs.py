@@ -11,7 +11,7 @@ from torch import Tensor
 __all__ = ["LawRuns"]
 
 LEAST_TRANSFER = 0.01  # added to the measured, which may be 0
-NOT_MEASURED = 0.2
+UNKNOWN_LIKENESS = 0.2
 REFERENCE = 1.25  # n_0, in equal shares of the longest run: what others are worth comes on top
 
 
@@ -45,7 +45,7 @@ class LawRuns:
     def likeness(self) -> float:
         """Mean ``S_tk`` of other domains, above 0, no unit; 0.2 if not measured, or of none."""
         others = self.transfer[self.own < 1] ** (1 / self.rho)
-        return float(others.mean()) if len(others) else NOT_MEASURED
+        return float(others.mean()) if len(others) else UNKNOWN_LIKENESS
 
     @classmethod
     def of(
@@ -147,7 +147,7 @@ def scaled_transfer(transfer: Tensor | None, own: Tensor) -> Tensor:
         ValueError: When the cross products are not finite, ``(T, K)``, with ``c_tt > 0``.
     """
     if transfer is None:
-        return torch.full_like(own, NOT_MEASURED)
+        return torch.full_like(own, UNKNOWN_LIKENESS)
     cross = torch.as_tensor(transfer).double()
     if cross.shape != own.shape or not cross.isfinite().all():
         raise ValueError(

@@ -268,7 +268,7 @@ class Programme:
         if self.goal.effective is None:
             speed = self.full * rho * weights ** (rho - 1)
             return speed, (rho - 1) * speed / weights
-        fresh, once, twice = core.bent(self.goal.effective, weights)
+        fresh, once, twice = core.value_and_derivatives(self.goal.effective, weights)
         power = self.full * rho * fresh ** (rho - 1)
         return power * once, power * ((rho - 1) * once.square() / fresh + twice)
 

@@ -23,7 +23,7 @@ from bydore_pyro.core.matching import (
     scatter_of_means,
 )
 from bydore_pyro.core.quadratic import least, square_root
-from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
+from bydore_pyro.core.sparse import CONCENTRATIONS, WITHOUT_SPARSEST
 
 
 def exact(mean: Tensor, count: int = 8) -> Sample:
@@ -290,7 +290,7 @@ def test_what_cannot_be_matched_is_refused() -> None:
 
 def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() -> None:
     eye = torch.eye(2, dtype=torch.float64)
-    for explained, expected in ((0.8, CONCENTRATIONS), (0.7, UNCOVERED)):
+    for explained, expected in ((0.8, CONCENTRATIONS), (0.7, WITHOUT_SPARSEST)):
         optimum = torch.tensor([explained**0.5, 0.0], dtype=torch.float64)
         found = Matching(
             gram=eye, cross=optimum, covariance=eye, linear=optimum, precision=eye,
@@ -298,7 +298,7 @@ def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() 
         )  # fmt: skip
         assert found.unexplained == pytest.approx(1 - explained)
         assert found.concentrations == expected
-    assert set(UNCOVERED) < set(CONCENTRATIONS)
+    assert set(WITHOUT_SPARSEST) < set(CONCENTRATIONS)
 
 
 def test_a_model_that_has_learned_equal_weights_adds_no_amount_of_all_domains() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bydore_pyro.core.quadratic import least, least_of, square_root
+from bydore_pyro.core.quadratic import least, least_of, square_root, value_and_derivatives
 
 
 def problem(size: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,3 +33,12 @@ def test_the_least_value_on_the_simplex() -> None:
     assert 0 < int((found == 0).sum()) < 5
     torch.testing.assert_close(slope[found > 0], torch.full_like(slope[found > 0], level))
     assert (slope > level - 1e-9).all()
+
+
+def test_values_and_derivatives_of_an_elementwise_function() -> None:
+    at = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    value, once, twice = value_and_derivatives(lambda x: x**3, at)
+    torch.testing.assert_close(value, at**3)
+    torch.testing.assert_close(once, 3 * at**2)
+    torch.testing.assert_close(twice, 6 * at)
+    assert torch.equal(value_and_derivatives(lambda x: 2 * x, at)[2], torch.zeros(3).double())
