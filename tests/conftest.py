@@ -149,26 +149,41 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], None]:
 
 
 @pytest.fixture
-def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
-    """Runs an experiment and goes on with it as if it had been killed at its end; its results."""
+def experiment(tmp_path: Path, run_here: Run) -> Callable[..., dict]:
+    """Runs an experiment into the folder `run`; returns its results."""
+
+    def experiment(script: str, *given: str) -> dict:
+        out = tmp_path / "run"
+        done = run_here(script, *given, "--out", str(out), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr
+        assert (out / "table.md").read_text() in done.stdout
+        results = json.loads((out / "results.json").read_text())
+        assert {"seed", "config", "versions", "commit"} <= set(results)
+        assert not {"out", "cache"} & set(results["config"].get("run", {}))
+        assert {"tokens", "flops", "seconds", "parts"} == set(results["cost"])
+        assert results["cost"]["seconds"] > 0
+        return results
+
+    return experiment
+
+
+@pytest.fixture
+def smoke(
+    tmp_path: Path, cache: Path, experiment: Callable[..., dict], run_here: Run
+) -> Callable[..., dict]:
+    """The same in smoke size, and goes on with it as if it had been killed at its end."""
 
     def smoke(script: str, *more: str) -> dict:
         out = tmp_path / "run"
-        given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
-        done = run_here(script, *given, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "Warning" not in done.stderr
-        results = json.loads((out / "results.json").read_text())
-        assert {"seed", "config", "versions", "commit"} <= set(results)
-        assert not {"out", "cache"} & set(results["config"]["run"])
-        assert {"tokens", "flops", "seconds", "parts"} == set(results["cost"])
-        assert min(results["cost"][unit] for unit in ("tokens", "seconds")) > 0
-        assert (out / "table.md").read_text() in done.stdout
+        results = experiment(script, "--smoke", "--cache", str(cache), *more)
+        assert results["cost"]["tokens"] > 0
         if script in ("convergence", "calibration"):  # which cannot be gone on with
             return results
         (out / "results.json").unlink()
         again = run_here(script, "--resume", str(out), cwd=tmp_path)
         assert again.returncode == 0, again.stderr
+        assert "training loss" not in again.stderr, "nothing is trained again"
         found = json.loads((out / "results.json").read_text())
         # The source may have been committed between the two.
         assert {**found, "commit": ""} == {**results, "commit": ""}

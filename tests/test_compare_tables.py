@@ -44,9 +44,7 @@ def test_holm_is_by_hand() -> None:
     np.testing.assert_allclose(tables.holm([0.01, 0.04, 0.03, 0.5]), [0.04, 0.09, 0.09, 0.5])
     rng = np.random.default_rng(2)
     wrong = [min(tables.holm(rng.random(30).tolist())) < 0.05 for _ in range(2000)]
-    assert 0.035 < np.mean(wrong) < 0.065, (
-        "of equal mixtures one table in twenty calls any different"
-    )
+    assert 0.035 < np.mean(wrong) < 0.065, "one table in twenty calls any different"
 
 
 def test_equal_mixtures_count_once_and_our_variants_are_no_rivals() -> None:

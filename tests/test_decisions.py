@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import decisions
 import numpy as np
 import pytest
-from processes import Run
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,14 +27,11 @@ def test_losses_are_those_of_the_targets_by_their_shares() -> None:
 
 
 @pytest.mark.slow
-def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
+def test_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
     few = ("--domains", "python", "licences", "docstrings")
     asked = ("--questions", "docstrings", "all", "--target_seeds", "1", "--times", "1", "2")
     judge = ("--judge", str(ROOT / "models/target-tiny"))
-    given = ("--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache), *few, *asked)
-    done = run_here("decisions", *given, *judge, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "run" / "results.json").read_text())["questions"]["0"]
+    found = smoke("decisions", *few, *asked, *judge)["questions"]["0"]
     assert set(found) == {"1", "2"}
     for times in found.values():
         assert set(times) == {"docstrings", "all"}
@@ -46,9 +43,6 @@ def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     trees = [json.loads(one.read_text()) for one in tmp_path.glob("run/proxies/*/tree.json")]
     shapes = {json.loads(one["header"]["model"])["num_hidden_layers"] for one in trees}
     assert shapes == {4}, "the judge's; the proxy has two"
-    again = run_here("decisions", "--resume", str(tmp_path / "run"), cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "fresh models: " not in again.stderr
 
 
 def questions_of(name: str) -> list[dict[str, Any]]:

@@ -78,9 +78,7 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_the_links_of_a_page_exist(page: str) -> None:
     folder = DOCS if page in PAGES else ROOT
     for target in re.findall(r"\]\(([^)\s]+)\)", TEXTS[page]):
-        assert not target.startswith("http"), (
-            f"{target}: pages load and link nothing from elsewhere"
-        )
+        assert not target.startswith("http"), f"{target} is elsewhere"
         name, _, anchor = target.partition("#")
         path = folder / name if name else folder / page
         assert path.is_file(), target

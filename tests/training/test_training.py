@@ -103,9 +103,7 @@ def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:
         model = AutoModelForCausalLM.from_pretrained(folder)
         assert len(tokenizer) == model.config.vocab_size == corpus.vocabulary
         assert model.config.eos_token_id == tokenizer.eos_token_id
-        assert model.config.trained_sequence_length == 32, (
-            "bydore evaluate reads no longer contexts"
-        )
+        assert model.config.trained_sequence_length == 32
         assert same_bits(weights_in(folder), weights_in(whole.folder / "model"))
 
 
