@@ -21,11 +21,8 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
     [
         ({"objective": "none_worse"}, "Expected a baseline beside none_worse, and only there"),
         ({"tolerance": float("nan")}, "Expected tolerance > 0, finite, actual nan"),
-        ({"probability": 1.0}, "Expected a probability in (0, 1), actual 1.0"),
-        ({"importance": torch.ones(2)}, "Expected importance (3,), actual (2,)"),
         ({"composition": torch.ones(2, 3)}, "rows of sum 1, actual least 1, a sum off by 2"),
         ({"composition": torch.ones(5, 1, 3) / 3}, "or (4, Q, 3), actual (5, 1, 3)"),
-        ({"at_least": torch.full((3,), 0.4)}, "at_least to sum to 1 at most and"),
         ({"objective": "none_worse", "baseline": 2 * BASELINE}, "of sum 1, actual sum 2"),
     ],
 )  # fmt: skip
