@@ -17,11 +17,12 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that reaches for a hub must fail at once
 
+import pyro
 import pytest
-from experiment_results import FROM_THE_START, check_origin
+import torch
 from processes import Run
 from quick import PROXY, QUICK, quickly
-from tiny import ALPHABETS, Bigram, make_problem, write_domains
+from tiny import ALPHABETS, make_problem, write_domains
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig
@@ -32,6 +33,7 @@ from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.trials.problem import Problem
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "experiments"))  # tests import what scripts define
 
 # Begun in the background of a shell, tests ignore Ctrl-C, and so would all that they start.
 if threading.current_thread() is threading.main_thread():
@@ -102,6 +104,14 @@ def _heard() -> Iterator[None]:
 
 
 @pytest.fixture
+def _own_store() -> Iterator[None]:
+    """Parameters and random numbers of Pyro that no other test sees."""
+    with pyro.get_param_store().scope(), torch.random.fork_rng():
+        pyro.set_rng_seed(0)
+        yield
+
+
+@pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a script of a folder in this process, which saves the imports."""
 
@@ -139,24 +149,41 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], None]:
 
 
 @pytest.fixture
-def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
-    """Runs an experiment and goes on with it as if it had been killed at its end; its results."""
+def experiment(tmp_path: Path, run_here: Run) -> Callable[..., dict]:
+    """Runs an experiment into the folder `run`; returns its results."""
+
+    def experiment(script: str, *given: str) -> dict:
+        out = tmp_path / "run"
+        done = run_here(script, *given, "--out", str(out), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr
+        assert (out / "table.md").read_text() in done.stdout
+        results = json.loads((out / "results.json").read_text())
+        assert {"seed", "config", "versions", "commit"} <= set(results)
+        assert not {"out", "cache"} & set(results["config"].get("run", {}))
+        assert {"tokens", "flops", "seconds", "parts"} == set(results["cost"])
+        assert results["cost"]["seconds"] > 0
+        return results
+
+    return experiment
+
+
+@pytest.fixture
+def smoke(
+    tmp_path: Path, cache: Path, experiment: Callable[..., dict], run_here: Run
+) -> Callable[..., dict]:
+    """The same in smoke size, and goes on with it as if it had been killed at its end."""
 
     def smoke(script: str, *more: str) -> dict:
         out = tmp_path / "run"
-        given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
-        done = run_here(script, *given, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "Warning" not in done.stderr
-        results = json.loads((out / "results.json").read_text())
-        check_origin(results)
+        results = experiment(script, "--smoke", "--cache", str(cache), *more)
         assert results["cost"]["tokens"] > 0
-        assert (out / "table.md").read_text() in done.stdout
-        if script in FROM_THE_START:
+        if script in ("convergence", "calibration"):  # which cannot be gone on with
             return results
         (out / "results.json").unlink()
         again = run_here(script, "--resume", str(out), cwd=tmp_path)
         assert again.returncode == 0, again.stderr
+        assert "training loss" not in again.stderr, "nothing is trained again"
         found = json.loads((out / "results.json").read_text())
         # The source may have been committed between the two.
         assert {**found, "commit": ""} == {**results, "commit": ""}
@@ -180,14 +207,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_domains(tmp_path_factory.mktemp("text"), ALPHABETS)
-
-
-@pytest.fixture(scope="session")
-def corpus(text_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
     return load_tokens(
-        str(text_folder),
+        str(write_domains(tmp_path_factory.mktemp("text"), ALPHABETS)),
         CorpusConfig(validation_fraction=0.2),
         TokenizerConfig(vocabulary=300),
         cache=tmp_path_factory.mktemp("cache"),
@@ -197,11 +219,6 @@ def corpus(text_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Token
 @pytest.fixture
 def domains(corpus: TokenStore) -> Domains:
     return Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
-
-
-@pytest.fixture
-def bigram(corpus: TokenStore) -> Bigram:
-    return Bigram(corpus.vocabulary)
 
 
 @pytest.fixture

@@ -81,18 +81,8 @@ def require_one_line(refused: Iterable[str], path: Path) -> None:
 
 
 #: What can happen to a file.
-DAMAGES = (
-    "remove",
-    "double",
-    "link",
-    "lose",
-    "truncate",
-    "empty",
-    "extend",
-    "swap",
-    "folder",
-    "pipe",
-)
+DAMAGES = ("remove", "double", "link", "lose", "truncate", "empty", "extend", "swap")
+DAMAGES += ("folder", "pipe")
 
 
 def damage(file: Path, other: Path | None, what: str, draw: Callable[[Any], Any]) -> None:

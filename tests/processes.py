@@ -92,9 +92,3 @@ def write_program(path: Path, line: str) -> str:
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
     return str(path)
-
-
-def quick_python(folder: Path) -> str:
-    """Returns a program for `sys.executable`: Python with what `quick` changes."""
-    quick = Path(__file__).parent / "quick.py"
-    return write_program(folder / "quick", f'exec "{sys.executable}" "{quick}" "$@"')

@@ -33,7 +33,6 @@ HASHES = {"tokenizer": "t" * 64, "data_sha256": "d" * 64}
 
 
 def weights_of(count: int) -> np.ndarray:
-    """Falling weights."""
     weights = 0.6 ** np.arange(count)
     return weights / weights.sum()
 
@@ -64,7 +63,6 @@ def record_of(
 
 
 def config_of(method: str = "search", **run: Any) -> dict[str, Any]:
-    """What was asked of a run."""
     content: dict[str, Any] = {
         "name": method,
         "run": {
@@ -148,14 +146,7 @@ def planted(**given: Any) -> Outlook:
     return TypeAdapter(Outlook).validate_python(outlook_of(**given))
 
 
-def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
-    """Weights that go from uniform ones to the mixture's, ``(steps, K)``."""
-    there = np.linspace(0, 1, steps)[:, None] ** 0.2
-    return (1 - there) / len(names) + there * weights_of(len(names))
-
-
 def write_trajectory(path: Path, names: Sequence[str], means: np.ndarray) -> None:
-    """Writes every step's means."""
     coordinates = {"step": np.arange(len(means)), "domain": list(names)}
     data = xarray.Dataset({"mean": (("step", "domain"), means)}, coords=coordinates)
     data.to_netcdf(path, engine="h5netcdf")
@@ -180,7 +171,9 @@ def write_search(
     write_json(folder / "config.json", config_of())
     write_json(folder / "metrics.json", metrics_of(names, **changed))
     (folder / "mixture.json").write_text(mixture.to_json())
-    write_trajectory(folder / "trajectory.nc", names, means_of(names, steps_drawn))
+    there = np.linspace(0, 1, steps_drawn)[:, None] ** 0.2  # from uniform weights to its own
+    means = (1 - there) / len(names) + there * weights_of(len(names))
+    write_trajectory(folder / "trajectory.nc", names, means)
     return folder
 
 
@@ -259,5 +252,4 @@ def write_seeds(folder: Path, count: int = 2) -> list[Path]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes plain values."""
     path.write_text(json.dumps(content))

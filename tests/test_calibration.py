@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import calibration_targets as targets
 import numpy as np
 import pytest
 import torch
+from calibration import is_uniform
 
 from bydore_pyro.core.matching import Sample, round_evidence
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-import calibration_targets as targets
-from calibration import is_uniform
 
 
 def test_uniform_ranks_lie_within_their_bands() -> None:

@@ -12,35 +12,18 @@ from processes import Run
 
 from bydore_pyro.data.store import open_store
 from bydore_pyro.files.trees import read_tree
-from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
 
-RUN_FILES = {
-    *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
-    *("posterior.nc", "guide.safetensors", "losses.json"),
-    "checkpoints",
-    *("report.html", "posterior.png"),
-}
-
 
 def check_run(folder: Path, seed: int) -> None:
-    beside = {"proxies", "linear", "side_by_side.md", "without-docstrings"}
-    beside |= {"trials", "measured-1", "measured-2"}
-    assert {p.name for p in folder.iterdir()} - beside == RUN_FILES
+    files = {"mixture.json", "posterior.nc", "losses.json", "report.html"}
+    assert files <= {p.name for p in folder.iterdir()}
     mixture = Mixture.from_json(folder / "mixture.json")
-    metrics = json.loads((folder / "metrics.json").read_text())
-    config = json.loads((folder / "config.json").read_text())
-    manifest = json.loads((folder / "manifest.json").read_text())
+    names = ("metrics", "config", "manifest")
+    metrics, config, manifest = (json.loads((folder / f"{n}.json").read_text()) for n in names)
     assert mixture.data_sha256 == manifest["sha256"]
     assert metrics["seed"] == config["run"]["seed"] == seed
-    search = MatchingConfig(**config["search"])
-    assert metrics["steps"] == search.steps
-    parts = metrics["search"]["parts"]
-    trials = {"trial_train", "trial_evaluate"}
-    assert {"gradients", "train", "read", "law", "check", "guide"} == set(parts) - trials
-    batch_tokens = search.batch_sequences * config["run"]["sequence_length"]
-    assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
     if folder.name == "run":  # a case
         assert metrics["verification"]["flops"] > 0
         assert "uniform" in metrics["validation_loss_nats_per_token"]
@@ -67,11 +50,6 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
         assert 0 < found["unexplained"] < 1
     assert "Next:" in done.stdout
     assert "Warning" not in done.stderr
-    again = run_here(script, *arguments, cwd=tmp_path)
-    assert again.returncode == 2
-    assert again.stderr.strip().splitlines() == [
-        f"{script}: error: Expected a new output folder, found a run in {out}"
-    ]
 
 
 @pytest.mark.slow

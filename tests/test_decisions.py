@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import decisions
 import numpy as np
 import pytest
-from processes import Run
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    import decisions
-
-    return decisions
-
-
-def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None:
+def test_losses_are_those_of_the_targets_by_their_shares() -> None:
     losses = {"docstrings": 1.0, "c_headers": 2.0, "stubs": 4.0, "text": 9.0}
     assert decisions.on(losses, "planted") == pytest.approx(0.5 * 1 + 0.3 * 2 + 0.2 * 4)
     assert decisions.on(losses, "all") == pytest.approx(4.0)
@@ -34,14 +27,11 @@ def test_losses_are_those_of_the_targets_by_their_shares(decisions: Any) -> None
 
 
 @pytest.mark.slow
-def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
+def test_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
     few = ("--domains", "python", "licences", "docstrings")
     asked = ("--questions", "docstrings", "all", "--target_seeds", "1", "--times", "1", "2")
     judge = ("--judge", str(ROOT / "models/target-tiny"))
-    given = ("--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache), *few, *asked)
-    done = run_here("decisions", *given, *judge, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "run" / "results.json").read_text())["questions"]["0"]
+    found = smoke("decisions", *few, *asked, *judge)["questions"]["0"]
     assert set(found) == {"1", "2"}
     for times in found.values():
         assert set(times) == {"docstrings", "all"}
@@ -53,9 +43,6 @@ def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
     trees = [json.loads(one.read_text()) for one in tmp_path.glob("run/proxies/*/tree.json")]
     shapes = {json.loads(one["header"]["model"])["num_hidden_layers"] for one in trees}
     assert shapes == {4}, "the judge's; the proxy has two"
-    again = run_here("decisions", "--resume", str(tmp_path / "run"), cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "fresh models: " not in again.stderr
 
 
 def questions_of(name: str) -> list[dict[str, Any]]:
@@ -64,7 +51,7 @@ def questions_of(name: str) -> list[dict[str, Any]]:
     return [one["1"] for one in json.loads(text)["questions"].values()]
 
 
-def held(decisions: Any, seeds: list[dict[str, Any]]) -> list[bool]:
+def held(seeds: list[dict[str, Any]]) -> list[bool]:
     """Whether the loss less that of uniform weights lies in the interval predicted; a mixture that
     answers two questions about the same targets counts once."""
     found = {}
@@ -76,7 +63,7 @@ def held(decisions: Any, seeds: list[dict[str, Any]]) -> list[bool]:
     return list(found.values())
 
 
-def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
+def test_the_readme_says_what_the_files_hold() -> None:
     """The means over the seeds of its table, and how often what was predicted held."""
     environment, web = questions_of("environment"), questions_of("web")
     environment = [{n: q for n, q in one.items() if "withheld" not in n} for one in environment]
@@ -94,5 +81,5 @@ def test_the_readme_says_what_the_files_hold(decisions: Any) -> None:
         assert f"| {row} | {means} |" in page
     for seeds, text in ((environment, "uniform weights contained {} of {} gains"),
                         (web, "{} of {} on real text")):  # fmt: skip
-        found = held(decisions, seeds)
+        found = held(seeds)
         assert text.format(sum(found), len(found)) in page

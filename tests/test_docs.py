@@ -21,6 +21,7 @@ import pyro
 import pytest
 import torch
 import yaml
+from processes import write_program
 from torch.distributions import Dirichlet
 
 import bydore_pyro
@@ -48,24 +49,15 @@ OTHER_OPTIONS |= {"--head", "--port", "--block", "--address"}
 JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
 
 
-def options_of(name: str) -> set[str]:
-    """The options that a command takes, by its help."""
-    out = StringIO()
-    with redirect_stdout(out), suppress(SystemExit):
-        main([name, "--help-all"])
-    return set(re.findall(r"--[a-z_]+", out.getvalue()))
-
-
 @cache
 def known_options() -> dict[str, set[str]]:
-    """The options of every command."""
-    return {name: options_of(name) for name in COMMANDS}
-
-
-def commands_in(text: str) -> list[list[str]]:
-    """The lines of a page's shell blocks, each as words."""
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.S)
-    return [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    """The options of every command, by its help."""
+    found = {}
+    for name in COMMANDS:
+        with redirect_stdout(StringIO()) as out, suppress(SystemExit):
+            main([name, "--help-all"])
+        found[name] = set(re.findall(r"--[a-z_]+", out.getvalue()))
+    return found
 
 
 def heading_ids(text: str) -> set[str]:
@@ -84,18 +76,10 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_links_options_and_commands_of_a_page_exist(page: str) -> None:
-    check_links(page)
-    check_options(page)
-    check_commands(page)
-
-
-def check_links(page: str) -> None:
+def test_the_links_of_a_page_exist(page: str) -> None:
     folder = DOCS if page in PAGES else ROOT
     for target in re.findall(r"\]\(([^)\s]+)\)", TEXTS[page]):
-        assert not target.startswith("http"), (
-            f"{target}: pages load and link nothing from elsewhere"
-        )
+        assert not target.startswith("http"), f"{target} is elsewhere"
         name, _, anchor = target.partition("#")
         path = folder / name if name else folder / page
         assert path.is_file(), target
@@ -105,6 +89,36 @@ def check_links(page: str) -> None:
             module, _, attribute = anchor.rpartition(".")
             assert hasattr(importlib.import_module(module), attribute), target
             assert f"::: {module}\n" in PAGES["api.md"]
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_the_options_of_a_page_exist(page: str) -> None:
+    known = set.union(*known_options().values()) | OTHER_OPTIONS
+    unlinked = re.sub(r"--(data|domain)[-_](args|yaml|config)[-_]\w+", "", TEXTS[page])  # trainers'
+    assert set(re.findall(r"(?<![\w-])--[a-z_]+", unlinked)) <= known
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_the_commands_of_a_page_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", TEXTS[page], re.S)
+    for line in "".join(blocks).splitlines():
+        words = shlex.split(line, comments=True)
+        if words[0] == "bydore":
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert given <= known_options()[words[1]] | {"--resume"}, words
+        elif words[0] == "make":
+            assert re.search(rf"^[\w ]*\b{words[1]}\b[\w ]*:", makefile, re.M), words
+        elif words[0] == "pip":
+            assert words[1:4] == ["install", "-c", "constraints.txt"]
+        elif words[0] == "python":
+            assert (ROOT / words[1]).is_file(), words
+        else:
+            assert words[:3] == [".venv/bin/python", "-m", "pytest"], words
+            assert all((ROOT / w).exists() for w in words if w.startswith("tests/"))
+    scripts = r"python ((?:experiments|benchmarks|figures|examples)/\w+\.py)"
+    for script in re.findall(scripts, TEXTS[page]):
+        assert (ROOT / script).is_file(), script
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGES["core.md"], re.S))
@@ -168,8 +182,7 @@ def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> 
     assert small in script
     (tmp_path / "job").write_text(script)
     for name, line in FAKES.items():
-        (tmp_path / name).write_text(f"#!/bin/bash\n{line}\n")
-        (tmp_path / name).chmod(0o755)
+        write_program(tmp_path / name, line)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, "SLURM_JOB_ID": "17"}
     start = partial(subprocess.Popen, ["bash", "job"], cwd=tmp_path, env=variables, text=True)
@@ -191,32 +204,6 @@ def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> 
 def test_every_command_has_its_section_which_ends_with_its_help() -> None:
     told = re.findall(r"^(?:## |{{ )bydore (\w+)(?: --help-all }})?$", PAGES["cli.md"], re.M)
     assert told == [name for name in COMMANDS for _ in range(2)]
-
-
-def check_options(page: str) -> None:
-    known = set.union(*known_options().values()) | OTHER_OPTIONS
-    unlinked = re.sub(r"--(data|domain)[-_](args|yaml|config)[-_]\w+", "", TEXTS[page])  # trainers'
-    assert set(re.findall(r"(?<![\w-])--[a-z_]+", unlinked)) <= known
-
-
-def check_commands(page: str) -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for words in commands_in(TEXTS[page]):
-        if words[0] == "bydore":
-            given = {word.partition("=")[0] for word in words if word.startswith("--")}
-            assert given <= known_options()[words[1]] | {"--resume"}, words
-        elif words[0] == "make":
-            assert re.search(rf"^[\w ]*\b{words[1]}\b[\w ]*:", makefile, re.M), words
-        elif words[0] == "pip":
-            assert words[1:4] == ["install", "-c", "constraints.txt"]
-        elif words[0] == "python":
-            assert (ROOT / words[1]).is_file(), words
-        else:
-            assert words[:3] == [".venv/bin/python", "-m", "pytest"], words
-            assert all((ROOT / w).exists() for w in words if w.startswith("tests/"))
-    scripts = r"python ((?:experiments|benchmarks|figures|examples)/\w+\.py)"
-    for script in re.findall(scripts, TEXTS[page]):
-        assert (ROOT / script).is_file(), script
 
 
 def test_what_is_promised_has_its_test() -> None:

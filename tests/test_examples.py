@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import pyro
 import pytest
 import torch
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HELD = ("topics", "groups", "experts", "data_weights")
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _own_store_and_numbers() -> Iterator[None]:
-    with pyro.get_param_store().scope(), torch.random.fork_rng():
-        pyro.set_rng_seed(0)
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("_own_store")]
 
 
 def load(name: str) -> ModuleType:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import torch
+from fastmix import FastMixConfig, fastmix_gradient, fit_fastmix, unembedding
 from tiny import Bigram, steps_spent
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from bydore_pyro.trials.problem import Problem
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from fastmix import FastMixConfig, fastmix_gradient, fit_fastmix, unembedding
 
 
 def test_the_gradient_is_that_of_the_loss_after_one_step() -> None:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import few_runs
 import numpy as np
 import pytest
 from planted_laws import planted_losses
-from processes import Run
 from torch import as_tensor, full
 
 CROSS = full((4, 4), 0.3).double()
 
 
-@pytest.fixture
-def few_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "experiments")
-    import few_runs
-
-    return few_runs
-
-
-def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs(few_runs: Any) -> None:
+def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs() -> None:
     """Least squares are linear in the losses; the process finds what no run was."""
     weights = np.random.default_rng(0).dirichlet(np.ones(4), 10)
     losses = planted_losses(as_tensor(weights), CROSS).numpy()
@@ -38,17 +29,8 @@ def test_a_line_is_the_same_by_domain_and_a_process_is_better_than_its_runs(few_
 
 
 @pytest.mark.slow
-def test_in_smoke_size(tmp_path: Path, cache: Path, run_here: Run) -> None:
-    few = ("--domains", "python", "licences", "docstrings")
-    run = tmp_path / "run"
-    done = run_here("few_runs", "--smoke", "--out", str(run), "--cache", str(cache), *few)
-    assert done.returncode == 0, done.stderr
-    found = json.loads((run / "results.json").read_text())
+def test_in_smoke_size(smoke: Callable[..., dict]) -> None:
+    found = smoke("few_runs", "--domains", "python", "licences", "docstrings")
     ((counts,), mixtures) = (found["losses"].values(), found["mixtures"])
     assert {*counts["4"]} == {name.split("/")[2] for name in mixtures}
     assert all(sum(weights.values()) == pytest.approx(1, abs=1e-5) for weights in mixtures.values())
-    again = run_here("few_runs", "--resume", str(run))
-    assert again.returncode == 0, again.stderr
-    assert "training loss" not in again.stderr
-    refused = run_here("few_runs", "--smoke", "--questions", "docstrings withheld")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from log_linear import LogLinear, fit_log_linear
 from planted_tables import planted
 
 from bydore_pyro.errors import DataError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from log_linear import LogLinear, fit_log_linear
 
 SLOPES = np.array([-1.0, 0.5, 1.0, -0.2])
 

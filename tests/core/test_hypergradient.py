@@ -93,7 +93,7 @@ def test_forward_mode_is_exact_for_language_models(architecture: str) -> None:
         torch.testing.assert_close(g[k], 0.1 * expected)
 
 
-def test_the_default_step_is_darts_s_and_bad_ones_are_refused() -> None:
+def test_the_default_step_is_darts_s() -> None:
     theta, direction, seen = {"x": torch.tensor([3.0, 4.0])}, {"x": torch.tensor([0.0, 0.1])}, []
 
     def losses(at: Parameters) -> Tensor:
@@ -104,6 +104,3 @@ def test_the_default_step_is_darts_s_and_bad_ones_are_refused() -> None:
     assert seen == pytest.approx([0.01, -0.01], rel=1e-4)  # 0.01 / |D| times D
     _, g = finite_difference(losses, theta, {"x": torch.zeros(2)}, 1.0)
     assert torch.equal(g, torch.zeros(2))
-    for eta, epsilon, name in ((0.0, 1.0, "eta"), (1.0, -1.0, "epsilon")):
-        with pytest.raises(ValueError, match=f"{name} > 0"):
-            finite_difference(losses, theta, theta, eta, epsilon)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pyro
 import pytest
 import torch
-from pyro.distributions import Dirichlet, Normal
+from pyro.distributions import Dirichlet
 from tiny import counts_model
 from torch import Tensor
 
@@ -20,14 +19,14 @@ from bydore_pyro.core.network import FreeConcentrations
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 EXACT = Dirichlet(1 + COUNTS)
-SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
+
+
+pytestmark = pytest.mark.usefixtures("_own_store")
 
 
 @pytest.fixture(autouse=True)
-def _quick_searches() -> Iterator[None]:
-    """As many draws as a search takes: they are judged here; a parameter store for each test."""
-    with pyro.get_param_store().scope():
-        yield
+def _quick_searches() -> None:
+    """As many draws as a search takes: they are judged here."""
 
 
 def guide_of(concentration: Tensor) -> MixtureGuide:
@@ -64,7 +63,7 @@ def test_a_guide_that_misses_the_posterior_is_not_corrected_by_weights() -> None
 
 
 @pytest.mark.parametrize(
-    ("domains", "of_the_fit", "corrected"), [(3, 1000, 8000), (33, 1000, 8000), (2000, 200, 200)]
+    ("domains", "of_the_fit", "corrected"), [(3, 1000, 8000), (2000, 200, 200)]
 )
 def test_many_domains_are_weighed_by_fewer_draws(
     domains: int, of_the_fit: int, corrected: int, monkeypatch: pytest.MonkeyPatch
@@ -100,26 +99,11 @@ def test_the_same_seed_gives_the_same_draws_and_nothing_else_moves() -> None:
     assert isinstance(guide_fit(counts_model, guide, COUNTS, num_samples=100), GuideFit)
 
 
-def test_bad_options_are_refused() -> None:
-    for options, message in (
-        ({"num_samples": 99}, "num_samples >= 100"),
-        ({"num_draws": 0}, "num_draws >= 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            corrected_draws(counts_model, guide_of(1 + COUNTS), COUNTS, **options)
-
-
 def test_a_plate_is_refused() -> None:
     def in_a_plate(counts: Tensor) -> None:
         with pyro.plate("documents", 2):
             counts_model(counts)
 
-    def with_another_site(counts: Tensor) -> None:
-        pyro.sample("x", Normal(0.0, 1.0))
-        counts_model(counts)
-
-    with pytest.raises(ValueError, match=r"sites \['shares'\], actual \['x', 'shares'\]"):
-        guide_fit(with_another_site, guide_of(1 + COUNTS), COUNTS)
     for weigh in (corrected_draws, guide_fit):
         with pytest.raises(ValueError, match=r"without plates, actual plates \['documents'\]"):
             weigh(in_a_plate, guide_of(1 + COUNTS), COUNTS)

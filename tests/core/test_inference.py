@@ -97,18 +97,12 @@ def test_it_tells_when_the_steps_ran_out() -> None:
 
 def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     linear, precision = gaussian_evidence(3, 0.05)
-    nan, lopsided, network = torch.nan * linear, precision.tril(), free_guide(3).network
+    network = free_guide(3).network
     indefinite = torch.diag(torch.tensor([50.0, 50.0, -40.0], dtype=torch.float64))
-    no_start = torch.nn.Linear(3, 3)
-    psd = "symmetric and positive semi-definite, actual eigenvalues from"
     for guide, h, bend, message in (
-        (free_guide(3), nan, precision, "finite evidence"),
-        (free_guide(3), linear, precision[:2], r"precision \(3, 3\), actual \(2, 3\)"),
-        (free_guide(3), linear, lopsided, psd),
-        (free_guide(3), linear, indefinite, psd),
-        (free_guide(3), linear, 0 * precision, "precision that is not 0"),
+        (free_guide(3), torch.nan * linear, precision, "finite evidence"),
+        (free_guide(3), linear, indefinite, "symmetric and positive semi-definite"),
         (MixtureGuide(network), linear, precision, "scale=True"),
-        (MixtureGuide(no_start, scale=True), linear, precision, "start_at, actual PyroLinear"),
     ):
         with pytest.raises(ValueError, match=message):
             infer(guide, signals_of(3), h, bend)

@@ -8,7 +8,6 @@ import math
 
 import pytest
 import torch
-from sampled_rounds import SHARES, SIZE, a_round, normal, sample
 from torch import Tensor
 
 from bydore_pyro.core.matching import (
@@ -24,6 +23,30 @@ from bydore_pyro.core.matching import (
 )
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.core.sparse import CONCENTRATIONS, WITHOUT_SPARSEST
+
+SIZE = 24
+SHARES = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def sample(mean: Tensor, count: int, seed: int, *, effect: float = 0.0, each: int = 1) -> Sample:
+    """Sequences with noise of their own and, `each` to a document, noise of their document's."""
+    documents = torch.arange(count) // each
+    own = normal(count, len(mean), seed=2 * seed)
+    shared = effect * normal(count, len(mean), seed=2 * seed + 1)[documents]
+    return Sample((mean + own + shared).float(), documents)
+
+
+def a_round(
+    means: Tensor, shares: Tensor, seed: int, *, count: int = 12, effect: float = 0.0, each: int = 1
+) -> RoundEvidence:
+    options = {"effect": effect, "each": each}
+    domains = [sample(m, count, 100 * seed + k, **options) for k, m in enumerate(means)]
+    return round_evidence(domains, sample(shares @ means, 4 * count, 100 * seed + 99, **options))
 
 
 def exact(mean: Tensor, count: int = 8) -> Sample:
@@ -274,16 +297,14 @@ def test_what_cannot_be_matched_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one round, actual none"):
         match([])
     zero = torch.zeros(2, SIZE, dtype=torch.float64)
-    for bad in (zero, zero + float("nan")):
-        with pytest.raises(ValueError, match="finite and not all 0"):
-            match([round_evidence([exact(m) for m in bad], exact(bad[0]))])
+    with pytest.raises(ValueError, match="finite and not all 0"):
+        match([round_evidence([exact(m) for m in zero], exact(zero[0]))])
     means = torch.eye(2, SIZE, dtype=torch.float64)
     good = round_evidence([exact(m) for m in means], exact(means[0]))
-    for bad_target in (float("nan"), float("inf")):  # and not as a target that is explained
-        held_out = round_evidence([exact(m) for m in means], exact(bad_target + means[0]))
-        with pytest.raises(ValueError, match="finite, actual products with NaN or infinity"):
-            match([held_out])
-    for much in (0.0, -1.0, float("nan"), float("inf")):
+    held_out = round_evidence([exact(m) for m in means], exact(means[0] / 0))
+    with pytest.raises(ValueError, match="finite, actual products with NaN or infinity"):
+        match([held_out])  # and not as a target that is explained
+    for much in (0.0, float("inf")):
         with pytest.raises(ValueError, match="Expected importance > 0, finite, actual"):
             match([good], [much])
 

@@ -22,16 +22,11 @@ from bydore_pyro.core.model import (
 )
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
-LEVEL, FIRST_ORDER = torch.full((4,), 2.0), torch.tensor([0.03, -0.01, 0.0, 0.02])
-SECOND_ORDER = (LEVEL, FIRST_ORDER, 1.0, torch.eye(4))
-BETA = torch.tensor([1.5, 0.8, 1.0, 2.0])
+FIRST_ORDER = torch.tensor([0.03, -0.01, 0.0, 0.02])
 H, PRECISION = gaussian_evidence(4, 0.2, alike=1)
 
 
-@pytest.fixture(autouse=True)
-def _fresh_store() -> None:
-    pyro.clear_param_store()
-    pyro.set_rng_seed(0)
+pytestmark = pytest.mark.usefixtures("_own_store")
 
 
 def test_model_states_prior_and_linear_evidence() -> None:
@@ -63,8 +58,6 @@ def test_model_states_evidence_of_the_second_order() -> None:
     assert mcmc.get_samples()["weights"].shape == (3, 3)
     with pytest.raises(ValueError, match=r"precision \(3, 3\), actual \(2, 3\)"):
         mixture_model(SIGNALS, linear, 1.0, precision[:2])
-    with pytest.raises(ValueError, match="K >= 2"):
-        mixture_model(SIGNALS, linear[:1])
 
 
 def test_a_precision_that_is_changed_in_place_is_looked_at_again() -> None:
@@ -89,8 +82,6 @@ def test_expected_evidence_equals_its_mean_over_samples() -> None:
         assert with_curvature < 0
     with pytest.raises(ValueError, match="covariance_matrix"):
         expected_evidence(torch.distributions.Exponential(a), H, PRECISION)
-    with pytest.raises(ValueError, match="a mean in closed form, actual LogisticNormal"):
-        expected_evidence(torch.distributions.LogisticNormal(a[:3], a[:3]), H)
 
 
 def test_a_factor_is_what_pyros_factor_is() -> None:
@@ -121,21 +112,12 @@ def test_a_factor_is_what_pyros_factor_is() -> None:
 
 
 def test_what_is_no_evidence_is_refused() -> None:
-    w = torch.full((4,), 0.25)
-    for linear, message in (
-        (FIRST_ORDER[:3], r"linear \(4,\), actual \(3,\)"),
-        (FIRST_ORDER * math.nan, "finite linear"),
-        (None, "actual None"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            QuadraticFactor(w, linear)
+    with pytest.raises(ValueError, match=r"linear \(4,\), actual \(3,\)"):
+        QuadraticFactor(torch.full((4,), 0.25), FIRST_ORDER[:3])
     for arguments, message in (
-        ((), r"svi.step\(signals, linear, ...\).*actual None"),
         ((None, FIRST_ORDER[:1]), "K >= 2"),
         ((None, FIRST_ORDER, -1.0), "kl_weight > 0"),
-        ((None, FIRST_ORDER, torch.eye(4)), r"number kl_weight, before .* tensor \(4, 4\)"),
         ((None, FIRST_ORDER, 1.0, torch.diag(-FIRST_ORDER)), "positive semi-definite"),
-        ((None, FIRST_ORDER, 1.0, torch.eye(4) / 0), "finite precision"),
     ):
         with pytest.raises(ValueError, match=message):
             mixture_model(*arguments)

@@ -55,34 +55,25 @@ def test_free_concentrations_ignore_the_signals() -> None:
     (a[0] / b[0]).backward()
     assert network.log_mean.grad is not None
     assert network.log_mean.grad[0] == pytest.approx(1)  # d log(a / b) at a / b = 1
-    with pytest.raises(ValueError, match="num_domains >= 2"):
-        FreeConcentrations(1)
 
 
 def test_bad_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="num_domains >= 2"):
         PriorNetwork(1)
-    for signals, actual in ((torch.ones(4), r"\(4,\)"), (None, "None")):
-        with pytest.raises(ValueError, match=rf"signals \(\.\.\., 3\), actual {actual}"):
-            PriorNetwork(3)(signals)
-    for shape in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="finite initial_shape > 0"):
-            FreeConcentrations(3, initial_shape=shape)
+    with pytest.raises(ValueError, match=r"signals \(\.\.\., 3\), actual \(4,\)"):
+        PriorNetwork(3)(torch.ones(4))
+    with pytest.raises(ValueError, match="finite initial_shape > 0"):
+        FreeConcentrations(3, initial_shape=math.inf)
 
 
 def test_free_concentrations_start_where_they_are_told_to() -> None:
-    network, ones = FreeConcentrations(3), torch.ones(3)
+    network = FreeConcentrations(3)
     a, b = torch.tensor([0.5, 30.0, 400.0]), torch.tensor([0.02, 1.0, 50.0])
     network.start_at(a, b)
     for value, expected in zip(network(), (a, b), strict=True):
         torch.testing.assert_close(value.detach(), expected, rtol=1e-5, atol=0)
-    for a, b, message in (
-        (-ones, ones, "finite shapes > 0"),
-        (ones, torch.nan * ones, "finite rates > 0"),
-        (torch.ones(2), ones, r"shapes \(3,\), actual \(2,\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            network.start_at(a, b)
+    with pytest.raises(ValueError, match="finite shapes > 0"):
+        network.start_at(-a, b)
 
 
 def test_features_of_a_data_point_and_of_components() -> None:
@@ -101,15 +92,10 @@ def test_features_of_a_data_point_and_of_components() -> None:
     for network, given, message in (
         (topics, torch.rand(3, 29), r"features \(..., 30\) .*, actual \(3, 29\)"),
         (own, torch.rand(2), r"features \(..., K, 2\) .*, actual \(2,\)"),
-        (topics, None, "actual None"),
         (topics, torch.full((30,), math.nan), "finite features"),
-        (topics, torch.zeros(30).log(), "finite features"),
     ):
         with pytest.raises(ValueError, match=message):
             network(given)
-    for arguments, name in (((0,), "num_features"), ((2, 1), "num_components")):
-        with pytest.raises(ValueError, match=name):
-            FeatureNetwork(*arguments)
 
 
 def test_components_that_vary_in_number_reach_their_exact_posteriors() -> None:

@@ -6,6 +6,7 @@ import pyro
 import pytest
 import torch
 from gaussian_evidence import exact_moments, gaussian_evidence, matching_of
+from quick import quickly
 
 from bydore_pyro.core import inference, metropolis, posterior
 from bydore_pyro.core.guide import MixtureGuide
@@ -53,17 +54,12 @@ def test_three_domains_have_the_moments_of_integration() -> None:
     assert drawn.fit.khat < 0.7
 
 
-def test_the_same_seed_draws_the_same_bits_and_the_guide_comes_back_from_its_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(inference, "FIT_STEPS", 5)
-    monkeypatch.setattr(posterior, "WEIGHED", 100)
-    monkeypatch.setattr(posterior, "CHAINS", 40)
-    monkeypatch.setattr(metropolis, "THIN", 1)
+def test_the_same_seed_draws_the_same_bits_and_the_guide_comes_back_from_its_file() -> None:
     random, stored = torch.get_rng_state(), set(pyro.get_param_store())
     found = evidence()
-    one, two = (draw_posterior(found, with_guide=True) for _ in range(2))
-    other = draw_posterior(found, seed=1)
+    with quickly():
+        one, two = (draw_posterior(found, with_guide=True) for _ in range(2))
+        other = draw_posterior(found, seed=1)
     assert torch.equal(torch.get_rng_state(), random)
     assert set(pyro.get_param_store()) == stored
     assert torch.equal(one.weights, two.weights)

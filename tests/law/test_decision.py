@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from planted_laws import planted
+from planted_laws import GRID, planted
 from scipy.optimize import minimize
 from torch import Tensor
 
@@ -22,9 +21,6 @@ from bydore_pyro.mixture import effective_shares
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(60)
 STEP = 0.01
-GRID = torch.tensor(
-    [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
-).double() / 100  # fmt: skip
 LOSSES = DRAWS.losses(GRID)  # (S, M, T)
 IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
 BASELINE = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
@@ -185,16 +181,10 @@ def test_bounds_are_kept_and_their_prices_are_differences() -> None:
 BOUNDS = {  # at_least, at_most
     "forbidden": ((0, 0, 0), (0, 1, 1)),
     "nearly forbidden": ((0, 0, 0), (1e-7, 1, 1)),
-    "next to forbidden": ((0, 0, 0), (1e-10, 1, 1)),
-    "two forbidden": ((0, 0, 0), (0, 1, 0)),
     "equal": ((0.3, 0, 0), (0.3, 1, 1)),
-    "one free": ((0.3, 0.1, 0), (0.3, 0.1, 1)),
     "all fixed": ((0.3, 0.1, 0.6), (0.3, 0.1, 0.6)),
-    "lower of sum 1": ((0.2, 0.3, 0.5), (1, 1, 1)),
     "upper of sum 1": ((0, 0, 0), (0.1, 0.2, 0.7)),
     "narrow": ((0.2, 0.3, 0), (0.2 + 1e-8, 0.3 + 1e-6, 1)),
-    "at least all": ((1, 0, 0), (1, 1, 1)),
-    "tight": ((0.6, 0.1, 0.1), (0.7, 0.2, 0.2)),
 }
 
 
@@ -217,15 +207,9 @@ def test_every_bound_holds_exactly(name: str, objective: Any) -> None:
     assert torch.minimum(found.price_at_least, found.price_at_most).abs().max() == 0
     assert found.price_at_least.isfinite().all()
     assert found.price_at_most.isfinite().all()
-    bounds = Bounds.of(lower, upper)
-    within = expected_objective(bounds.nearest(GRID), objective)
-    assert found.objective <= float(within.min()) + 1e-6
-
-
-def expected_objective(mixtures: Tensor, objective: str) -> Tensor:
-    losses = DRAWS.losses(mixtures)
-    worst = objective == "worst"
-    return (losses.amax(2) if worst else losses @ IMPORTANCE.double()).mean(0)
+    losses = DRAWS.losses(Bounds.of(lower, upper).nearest(GRID))
+    within = losses.amax(2) if objective == "worst" else losses @ IMPORTANCE.double()
+    assert found.objective <= float(within.mean(0).min()) + 1e-6
 
 
 def test_the_price_of_an_equality_is_one_and_a_difference() -> None:
@@ -359,8 +343,8 @@ def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tens
             options={"ftol": 1e-10, "maxiter": 300},
         )  # fmt: skip
     else:
-        room = {"type": "ineq"}
-        room["fun"] = lambda x: (_most(goal, losses_at) - losses_at(torch.tensor(x))).numpy().min()
+        most = losses_at(BASELINE) + goal.tolerance
+        room = {"type": "ineq", "fun": lambda x: (most - losses_at(torch.tensor(x))).numpy().min()}
         bound = [room] if goal.objective == "none_worse" else []
         start = BASELINE.tolist() if bound else start
         found = minimize(
@@ -368,10 +352,6 @@ def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tens
             method="SLSQP", options={"ftol": 1e-12},
         )  # fmt: skip
     return torch.tensor(found.x[:3])
-
-
-def _most(goal: Goal, losses_at: Callable[[Tensor], Tensor]) -> Tensor:
-    return losses_at(BASELINE) + goal.tolerance
 
 
 @pytest.mark.parametrize(("made", "fresh"), [(COMPOSITION, effective), (DRAWN, None)])

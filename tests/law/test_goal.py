@@ -19,34 +19,14 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"objective": "best"}, "Expected the objective mean, worst or none_worse, actual 'best'"),
         ({"objective": "none_worse"}, "Expected a baseline beside none_worse, and only there"),
-        ({"baseline": BASELINE}, "Expected a baseline beside none_worse, and only there"),
-        ({"tolerance": 0.0}, "Expected tolerance > 0, finite, actual 0.0"),
         ({"tolerance": float("nan")}, "Expected tolerance > 0, finite, actual nan"),
-        ({"tolerance": float("inf")}, "Expected tolerance > 0, finite, actual inf"),
-        ({"at_most": torch.full((3,), torch.nan)}, "at_most that are finite, actual [nan, nan"),
-        ({"importance": torch.full((3,), torch.inf)}, "importance that are finite, actual [inf"),
-        ({"probability": 1.0}, "Expected a probability in (0, 1), actual 1.0"),
-        ({"importance": torch.ones(2)}, "Expected importance (3,), actual (2,)"),
-        ({"levels": torch.zeros(2)}, "Expected levels (3,), actual (2,)"),
-        ({"importance": torch.zeros(3)}, "Expected importance >= 0, some > 0"),
-        ({"importance": torch.ones(3), "composition": torch.eye(3)[:2]}, "importance (2,)"),
         ({"composition": torch.ones(2, 3)}, "rows of sum 1, actual least 1, a sum off by 2"),
-        ({"composition": torch.tensor([[1.5, -0.5, 0]])}, "composition >= 0 with rows of sum 1"),
-        ({"composition": torch.full((1, 3), torch.nan)}, "composition >= 0 with rows of sum 1"),
-        ({"composition": torch.ones(2, 2)}, "Expected a composition (Q, 3) or (4, Q, 3), actual"),
         ({"composition": torch.ones(5, 1, 3) / 3}, "or (4, Q, 3), actual (5, 1, 3)"),
-        ({"at_least": torch.full((3,), 0.4)}, "at_least to sum to 1 at most and"),
-        ({"at_most": torch.full((3,), 0.3)}, "at_most to 1 at least, actual 0 and 0.9"),
-        ({"at_least": -BASELINE}, "Expected 0 <= at_least <= at_most"),
-        ({"at_least": BASELINE, "at_most": BASELINE - 0.1}, "Expected 0 <= at_least <= at_most"),
         ({"objective": "none_worse", "baseline": 2 * BASELINE}, "of sum 1, actual sum 2"),
-        ({"objective": "none_worse", "baseline": BASELINE[:2]}, "Expected baseline (3,)"),
     ],
 )  # fmt: skip
 def test_goals_that_cannot_be(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as found:  # noqa: PT011
         Programme.of(DRAWS, Goal(**given))
     assert message in str(found.value)
-    assert "\n" not in str(found.value)

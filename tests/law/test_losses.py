@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from planted_laws import planted
 from torch import Tensor
@@ -35,8 +34,6 @@ def test_fresh_text_makes_the_tokens() -> None:
     fresh = torch.tensor([[0.2, 0.35, 0.25], [0.4, 0.1, 0.25]]).double()
     found = losses_of(DRAWS, MIXTURES, effective=halved)
     torch.testing.assert_close(found, DRAWS.losses(fresh))
-    with pytest.raises(ValueError, match="Expected finite tokens >= 0"):
-        losses_of(DRAWS, -MIXTURES)
 
 
 def test_differences_are_paired() -> None:

@@ -75,7 +75,7 @@ def test_nothing_of_the_model_is_changed(kind: str) -> None:
     assert proxy.steps == 1
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 100])
+@pytest.mark.parametrize("chunk", [1, 2])
 def test_chunks_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy, batch = proxy_of("llama"), batch_of(5)
     expected, losses = GradientSketch(proxy, 128)(batch, "gradients")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
-import types
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -45,12 +46,8 @@ def test_the_models_folder_is_found_from_anywhere(
 def test_missing_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"found '.*nowhere'"):
         build_language_model(tmp_path / "nowhere", 50)
-    (tmp_path / "config.json").write_text('{"model_type": "no-such-architecture"}')
-    with pytest.raises(DataError, match=r"config\.json"):
-        build_language_model(tmp_path, 50)
     for content in (
-        '{"model_type": "vit"}',
-        "null",
+        '{"model_type": "no-such-architecture"}',
         "{",
         '{"model_type": "llama", "hidden_size": 0}',
     ):
@@ -85,27 +82,15 @@ def test_a_trained_model_is_loaded_as_it_is(tmp_path: Path) -> None:
     kept = load_file(tmp_path / "model.safetensors")
     lost = sorted(kept)[0]
     save_file({n: v for n, v in kept.items() if n != lost}, tmp_path / "model.safetensors")
-    with pytest.raises(DataError, match=f"Expected the weights of .*: no weights for {lost}$"):
-        load_language_model(str(tmp_path), 50)
     with pytest.raises(ValueError, match=f"^no weights for {lost}$"):
         load_weights(tmp_path)
-    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(DataError, match=r"Expected the weights of .* as safetensors"):
-        load_language_model(str(tmp_path), 50)
 
 
 @pytest.mark.parametrize(
     ("config", "weights", "told"),
     [
         ({"intermediate_size": 64}, {}, r"mlp.down_proj.weight of shape .128, 344., of which conf"),
-        ({"num_hidden_layers": 0}, {}, r": model.layers.0.* which the model of config.json does"),
         ({}, {"other.weight": torch.zeros(3)}, "found: other.weight, which the model of config"),
-        (
-            {},
-            {"model.norm.weight": torch.full((128,), math.nan)},
-            "NaN or infinity in model.norm.w",
-        ),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {}, "are not quantised, f"),
     ],
 )
 def test_weights_that_are_not_those_of_the_configuration(
@@ -183,21 +168,6 @@ def test_chunks_change_nothing(
         torch.testing.assert_close(TokenLosses(language_model)(IDS).mean(1), expected)
 
 
-class Fused:
-    """What is used of liger-kernel, in torch; counts its calls."""
-
-    calls = 0
-
-    def __init__(self, ignore_index: int, reduction: str) -> None:
-        self.options = {"ignore_index": ignore_index, "reduction": reduction}
-
-    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        assert logits.requires_grad
-        assert logits.dtype == torch.float32
-        type(self).calls += 1
-        return nn.functional.cross_entropy(logits, targets, **self.options)
-
-
 @pytest.mark.parametrize(
     ("liger", "dtype", "used"),
     [(True, torch.float32, True), (False, torch.float32, False), (True, torch.float64, False)],
@@ -205,18 +175,17 @@ class Fused:
 def test_the_fused_kernel_is_used_where_gradients_are_taken(
     liger: bool, dtype: torch.dtype, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = types.ModuleType("liger_kernel")
-    transformers = types.ModuleType("liger_kernel.transformers")
-    transformers.LigerCrossEntropyLoss = type("Counted", (Fused,), {})  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "liger_kernel", package)
-    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", transformers)
+    fused = Mock(side_effect=nn.functional.cross_entropy)
+    package = SimpleNamespace(LigerCrossEntropyLoss=partial(partial, fused))
+    monkeypatch.setitem(sys.modules, "liger_kernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", package)
     monkeypatch.setattr("bydore_pyro.proxy.language_model.find_spec", lambda name: name)
     monkeypatch.setattr("bydore_pyro.proxy.language_model._on_gpu", lambda logits: True)
     language_model = model("llama").to(dtype)
     expected = whole(language_model)
     losses = TokenLosses(language_model, liger=liger)
     torch.testing.assert_close(losses(IDS).mean(1), expected)
-    assert transformers.LigerCrossEntropyLoss.calls == used
+    assert fused.call_count == used
     with torch.no_grad():
         torch.testing.assert_close(losses(IDS).mean(1), expected)
-    assert transformers.LigerCrossEntropyLoss.calls == used
+    assert fused.call_count == used

@@ -28,18 +28,6 @@ from bydore_pyro.setup.record import Metrics
 from bydore_pyro.setup.run import begin_run
 
 
-def test_one_process_does_everything() -> None:
-    alone = Parallel()
-    rows = torch.arange(5.0)
-    assert alone.is_main
-    assert torch.equal(alone.own(rows), rows)
-    assert torch.equal(alone.own_factors(rows), rows)
-    assert torch.equal(alone.gather(rows, 5), rows)
-    assert alone.sum([rows])[0] is rows
-    assert alone.agree("runs/a") == "runs/a"
-    assert alone.largest(15) == 15
-
-
 def test_experiments_run_in_one_process(monkeypatch: pytest.MonkeyPatch, run_here: Run) -> None:
     assert number_of_processes() == 1
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -19,17 +19,14 @@ from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.training.held_out import SEQUENCES, HeldOutLoss, held_out_losses
 
 
-def with_held_out(store: TokenStore, **texts: np.ndarray) -> TokenStore:
-    own = {name: text_of([tokens]) for name, tokens in texts.items()}
-    return dataclasses.replace(store, validation={**store.validation, **own})
-
-
 def test_the_loss_is_the_mean_over_the_tokens_of_every_sequence(corpus: TokenStore) -> None:
     """Text of as many sequences as are read, in any order: all of it, cut into sequences."""
     text = np.random.default_rng(0).integers(corpus.vocabulary, size=SEQUENCES * 16 + 5)
     bigram = Bigram(corpus.vocabulary)
     nn.init.normal_(bigram.table)
-    found = held_out_losses(MeasuredModel(bigram), with_held_out(corpus, birds=text), 16, 7)
+    validation = {**corpus.validation, "birds": text_of([text])}
+    store = dataclasses.replace(corpus, validation=validation)
+    found = held_out_losses(MeasuredModel(bigram), store, 16, 7)
     rows = torch.from_numpy(text[: SEQUENCES * 16]).view(SEQUENCES, 16)
     expected = nn.functional.cross_entropy(
         bigram(rows)[:, :-1].flatten(0, 1), rows[:, 1:].flatten()

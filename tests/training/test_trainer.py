@@ -1,4 +1,4 @@
-"""The Trainer reads the sampler's sequences, with workers too, and reports where it is asked to."""
+"""The Trainer reads the sampler's sequences, with workers too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import DataError, NonFiniteError
+from bydore_pyro.errors import DataError
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Stages
@@ -30,11 +30,11 @@ from bydore_pyro.training.trainer import (
 def build(corpus: TokenStore, tmp_path: Path) -> Callable[..., MixtureTrainer]:
     stages, folder = Stages.constant(mixture_for(corpus)), RunFolder(tmp_path / "run")
 
-    def build(begun: int = 0, **options: Any) -> MixtureTrainer:
+    def build(**options: Any) -> MixtureTrainer:
         config = tiny_config(**options)
         model = fresh_model(tiny_shape(), corpus, config)
         dataset = MixtureDataset(corpus, stages.names, config.sequence_length)
-        return build_trainer(model, dataset, corpus, stages, config, folder, begun)
+        return build_trainer(model, dataset, corpus, stages, config, folder, 0)
 
     return build
 
@@ -43,16 +43,8 @@ def test_a_fresh_model_for_the_text(corpus: TokenStore) -> None:
     found = fresh_model(tiny_shape(), corpus, tiny_config()).config
     assert found.vocab_size == corpus.vocabulary
     assert found.eos_token_id == found.bos_token_id == 0, "the store's end of text"
-    with pytest.raises(DataError, match="Expected the configuration of a causal language model"):
-        fresh_model("models/none", corpus, tiny_config())
     with pytest.raises(DataError, match="sequence_length <= 64, the longest that LlamaFor"):
         fresh_model(tiny_shape(), corpus, tiny_config(sequence_length=65))
-
-
-def test_behind_a_step_the_order_is_that_of_the_whole_run(
-    build: Callable[..., MixtureTrainer],
-) -> None:
-    assert list(build(begun=8).sampler) == list(build().sampler)[8 * 8 :]
 
 
 def test_the_samplers_sequences_in_its_order(build: Callable[..., MixtureTrainer]) -> None:
@@ -73,14 +65,7 @@ def test_the_samplers_sequences_in_its_order(build: Callable[..., MixtureTrainer
         assert torch.equal(batch["input_ids"], other["input_ids"])
 
 
-def test_losses_are_reported_where_asked(build: Callable[..., MixtureTrainer]) -> None:
-    callbacks = build(report_to="tensorboard").callback_handler.callbacks
-    assert "TensorBoardCallback" in [type(one).__name__ for one in callbacks]
-
-
-def test_a_signal_and_what_is_not_finite_end_a_training(
-    build: Callable[..., MixtureTrainer], corpus: TokenStore
-) -> None:
+def test_a_signal_ends_a_training(build: Callable[..., MixtureTrainer], corpus: TokenStore) -> None:
     trainer = build()
     run = RunCallback(trainer.accelerator, corpus, {"seed": 3}, lambda: 15)
     assert run.signal() == 15
@@ -88,8 +73,6 @@ def test_a_signal_and_what_is_not_finite_end_a_training(
     run.on_step_end(trainer.args, trainer.state, trainer.control)
     assert trainer.control.should_save
     assert trainer.control.should_training_stop
-    with pytest.raises(NonFiniteError, match="Expected a finite grad_norm, found inf at step 0"):
-        run.on_log(trainer.args, trainer.state, trainer.control, {"grad_norm": float("inf")})
 
 
 def test_the_step_of_a_checkpoint() -> None:
