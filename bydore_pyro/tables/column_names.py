@@ -11,8 +11,7 @@ KEYS = ("run", "run_id", "index", "mixture", "name", "run_name")  # columns that
 FINISHED = ("finished", "completed", "complete", "succeeded", "success", "done", "ok")
 FAILED = (
     *("crashed", "failed", "failure", "killed", "error", "aborted", "canceled", "cancelled"),
-    *("preempted", "timeout", "timed_out", "oom", "out_of_memory", "diverged", "nan"),
-    *("running", "pending", "queued", "stopped", "interrupted", "unknown"),
+    *("preempted", "timeout", "oom", "diverged", "running", "pending", "stopped", "interrupted"),
 )
 #: Names of columns that say how runs ended: State, run_status, wandb.state.
 STATE = re.compile(
@@ -25,15 +24,13 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({pattern})(?![a-z])", re.IGNORECASE)
 
 
-_UNIT = r"(_(in|total|count|k|m|b|t|thousands?|millions?|billions?|trillions?))*"
+_UNIT = r"(_(k|m|b|t|thousands?|millions?|billions?|trillions?))?"
 #: What differs between runs whose losses do not compare.
 ALIKE = re.compile(
-    r"_?((global|train|training|trainer|optimizer|max|total|num|n|number_of|ckpt|checkpoint|"
-    r"current|final|last|target|(thousand|million|billion|trillion)s?(_of)?)_)*"
-    rf"(tokens?|steps?|iters?|iterations?)(_(seen|trained|processed|budget))*{_UNIT}|"
-    rf"(\w+_)?n?(flops?|params?|parameters|param_count)(_non_emb\w*)?{_UNIT}|"
-    r"compute(_budget)?|(chinchilla|tokens?)_(multiple|multiplier|ratio)|"
-    r"tokenizer(_name)?|vocab(ulary)?(_size)?|(max_)?(seq(uence)?|context)_(len(gth)?|size)|"
+    r"_?((global|train|trainer|max|total|num|n|ckpt|final|last|target|(m|b|tr)illions?)_)*"
+    rf"(tokens?|steps?|iters?|iterations?)(_(seen|trained|budget))?{_UNIT}|"
+    rf"(\w+_)?n?(flops?|params?|parameters|param_count){_UNIT}|compute|"
+    r"tokenizer(_name)?|vocab(_size)?|(max_)?(seq(uence)?|context)_(len(gth)?|size)|"
     r"((num|n)_)?(layers?|heads?)|width|d_model|hidden_(dim|size)|"
     rf"(model_)?(scale|size){_UNIT}|model|model_name|arch(itecture)?",
     re.IGNORECASE,
