@@ -228,16 +228,14 @@ def _notes_on_small(
     none = [n for n in shares if weights[n] == 0]
     tiny = [n for n in shares if shares[n] == 0 < weights[n]]
     small = [n for n in shares if 0 < shares[n] < form.smallest]
-    block = config.block
-    if block is None and config.to == "levanter":
-        block = levanter_block([*shares.values()])
-    never = [n for n in shares if shares[n] > 0 and int(shares[n] * block) == 0] if block else []
-    least = f"smallest weight that gets one: {1 / (block or 1):.2g}"
+    block, never = levanter_block([*shares.values()]), list[str]()
+    if config.to == "levanter":
+        never = [n for n in shares if shares[n] > 0 and int(shares[n] * block) == 0]
     reasons = {
         f"{verb}, having no weight": none,
         f"{verb}, rounded to 0 in units of {10.0**-digits:.{digits}f}": tiny,
         f"Below {form.smallest:.2g}, {form.caution}": small,
-        f"Never sampled, where {block} samples are shared out at once ({least})": never,
+        f"Never sampled, since {block} samples are shared out at once": never,
     }
     return [f"{reason}: {_counted(names)}." for reason, names in reasons.items() if names]
 
