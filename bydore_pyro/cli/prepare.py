@@ -190,7 +190,6 @@ def files_table(plan: Plan) -> str:
 
 
 def _files_by_name(plan: Plan) -> dict[str, list[str]]:
-    """The files that are held out or left out, by what is said of them."""
     found: dict[str, list[str]] = {}
     for one in plan.left_out:
         found.setdefault(f"Left out ({one.reason})", []).append(one.name)
@@ -201,7 +200,6 @@ def _files_by_name(plan: Plan) -> dict[str, list[str]]:
 
 
 def _by_note(notes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The domains of each note on how files were read."""
     found: dict[str, list[str]] = {}
     for name, own in notes.items():
         for note in own:

@@ -197,7 +197,6 @@ def export(
 def _wanted(
     weights: dict[str, float], config: ExportConfig, lengths: Mapping[str, Length] | None
 ) -> tuple[dict[str, float], list[str]]:
-    """Returns shares of what the trainer draws, and the notes on that."""
     others = [] if config.samples else FORMATS[config.to].draws[1:]
     notes = [f"Where it draws {other}: --samples {other}." for other in others]
     if config.drawn != "documents":
@@ -222,7 +221,6 @@ def _wanted(
 def _notes_on_small(
     weights: Mapping[str, float], shares: Mapping[str, float], config: ExportConfig, digits: int
 ) -> list[str]:
-    """Returns what happens to domains without weight, or with very little of it, by name."""
     form = FORMATS[config.to]
     verb = "Kept at 0" if form.keeps_zeros else "Dropped"
     none = [n for n in shares if weights[n] == 0]

@@ -254,7 +254,6 @@ def _parsed(text: str) -> Any:
 
 
 def _table(text: str) -> Listed | None:
-    """Returns the weights of a table as text, or None when there is no such header."""
     for delimiter in DELIMITERS:
         try:
             rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
@@ -283,10 +282,9 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
         raise ValueError(f"{named} with more than a number inside: {EXAMPLE}")
     others = [name for name, weight in weights.items() if not _is_number(weight)]
     if others:
-        more = f", and none for {len(others) - 1} more" if len(others) > 1 else ""
         value = reprlib.repr(weights[others[0]])
         raise ValueError(
-            f"{value} instead of a number as the weight of {others[0]!r:.60}{more}: {EXAMPLE}"
+            f"{value} instead of a number as the weight of {others[0]!r:.60}: {EXAMPLE}"
         )
     numbers = {}
     for name, weight in weights.items():

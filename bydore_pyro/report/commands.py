@@ -92,7 +92,6 @@ def _is_sample(index: Mapping[str, Any]) -> bool:
 
 
 def _with(record: RunRecord, place: str, names: Any, usual: Mapping[str, Any]) -> str:
-    """Returns a place with the options of these parts and names that a run was given."""
     return place + _differing({name: record.asked(part, name) for part, name in names}, usual)
 
 

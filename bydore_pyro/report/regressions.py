@@ -101,7 +101,6 @@ def _nearness(record: RunRecord) -> Verdict:
 
 
 def _subject(record: RunRecord) -> str:
-    """Returns what the fit predicts, in words."""
     table = record.metrics.table
     what = next(iter(table.asked)) if len(table.asked) == 1 else "mean of the metrics"
     if table.direction == "maximised":

@@ -247,7 +247,6 @@ def seeds_table(records: Sequence[RunRecord]) -> terminal.Table:
 
 
 def _expected(outlook: answer.Outlook) -> dict[str, str]:
-    """Returns the losses to expect on the targets, with their intervals."""
     texts = outlook.expected.get(answer.ANSWER, {})
     return {
         text: f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"
@@ -257,7 +256,6 @@ def _expected(outlook: answer.Outlook) -> dict[str, str]:
 
 
 def _weight(mixture: Mixture, names: Sequence[str]) -> str:
-    """Returns the weight of one or several domains, with the interval of one."""
     places = [mixture.names.index(name) for name in names if name in mixture.names]
     if not places:
         return ABSENT

@@ -207,13 +207,9 @@ def _covered(record: RunRecord) -> Verdict | None:
     share = percent(unexplained, limits.good, limits.bad)
     figures = f"Their best mixture leaves {share} of what the target asks for unexplained."
     level: Level | None = None
-    if (bad := record.uncovered) and len(targets := record.metrics.targets) > 1:
+    if (bad := record.uncovered) and len(record.metrics.targets) > 1:
         each = [f"{percent(share)} of {name}" for name, share in bad.items()]
-        figures += f" Each by itself, no mixture explains {listed(each, FEW)}"
-        left = [name for name in targets if name not in bad]
-        figures += (
-            f"; {listed(left, FEW)} {'is' if len(left) == 1 else 'are'} covered." if left else "."
-        )
+        figures += f" Each by itself, no mixture explains {listed(each, FEW)}."
         level = "careful" if limits.level(unexplained) == "good" else None
     if limits.level(unexplained) == "bad":
         figures += " More text like the target's would help more than other weights."
@@ -287,20 +283,6 @@ def asks_for_longer(outlook: Outlook) -> bool:
     return outlook.asked > 1.1 * outlook.tokens
 
 
-def _uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
-    """Returns in a sentence whose losses are guesses, and what may help; "" if no target's are."""
-    if not uncovered:
-        return ""
-    which = ", ".join(f"{percent(share)} of {name}" for name, share in uncovered.items())
-    words = f"No mixture of the domains explains {which}, so that its losses are guesses"
-    known = [name for name in outlook.importance if name not in uncovered]
-    if known:
-        words += f", and those of all targets; not those of {listed(known, FEW)}"
-    return f"{words}. Text of its kind would help (bydore ask --add)" + (
-        ", or a question without it (--validation). " if known else ". "
-    )
-
-
 def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[Verdict]:
     """Returns whether the mixture is better than each other one, on all targets together.
 
@@ -308,13 +290,14 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
         outlook: Of the mixture.
         uncovered: What is unexplained of the targets that the domains do not cover, by name.
     """
-    guess, found = _uncovered_words(uncovered, outlook), []
-    unsure = bool(guess) or outlook.decided in WORDS
+    found, guesses = [], list[str]()
+    if uncovered:
+        guesses.append(f"No mixture of the domains covers {listed(uncovered, FEW)}.")
     if outlook.decided in WORDS:
+        guesses.append(WORDS[outlook.decided])
+    if guesses:
         question = "Does the law know what this mixture loses on the target?"
-        words = f"{guess}{WORDS[outlook.decided]}"
-        found.append(Verdict("careful", question, "Hardly", words))
-        guess = "The law hardly knows these losses."
+        found.append(Verdict("careful", question, "Hardly", " ".join(guesses)))
     when = f" after {count(outlook.tokens)} tokens" if asks_for_longer(outlook) else ""
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
@@ -322,20 +305,19 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
         answer, level, sure = judged_better(apart.better)
         figures = (
             f"Expected difference {apart.loss:+.3f} nats per token on {text}. The loss is lower "
-            f"{sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}. {guess}"
-        ).rstrip()
-        level = "careful" if unsure else level
+            f"{sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
+        )
+        level = "careful" if guesses else level
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"
             figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
         found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
     if outlook.none_worse is not None:
-        found.append(_none_worse(outlook, unsure=unsure))
+        found.append(_none_worse(outlook, unsure=bool(guesses)))
     return found
 
 
 def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
-    """Judges the probability that no target is worse, by the one that was asked for."""
     held, asked = outlook.none_worse or 0.0, outlook.probability or SURE
     level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
     figures = (

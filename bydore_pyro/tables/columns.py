@@ -199,7 +199,6 @@ def _the_mixture(
 
 
 def _declared(names: Sequence[str], places: Sequence[int]) -> tuple[int, ...]:
-    """Returns the columns whose names declare weights; none if they do so in several ways."""
     starts = {place: match[0] for place in places if (match := DECLARED.match(names[place]))}
     return tuple(starts) if len({*starts.values()}) == 1 else ()
 

@@ -52,7 +52,6 @@ def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
 
 
 def _named(table: RunsTable, pattern: str) -> list[str]:
-    """Returns the targets that a name, a pattern or `ALL` stands for, at least one."""
     names = [name for name in table.targets if pattern in (ALL, name) or fnmatchcase(name, pattern)]
     if not names:
         raise table.lacking(pattern)
@@ -127,7 +126,6 @@ def _first_of_copies(table: RunsTable, metrics: Sequence[str]) -> np.ndarray:
 
 
 def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
-    """Refuses metrics of which nobody knows whether less is better."""
     silent = []
     for name in names:
         values = table.losses_of(name)
@@ -155,7 +153,6 @@ def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
 def _asked(
     table: RunsTable, names: Sequence[str], up: set[str]
 ) -> tuple[dict[str, Asked], list[str]]:
-    """Returns the direction and the best value of metrics, and lines on them."""
     asked, lines = {}, []
     for name in names:
         values = table.losses_of(name)

@@ -139,18 +139,6 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     assert kept["question"] == {"max_epochs": None, "target_tokens": None}
 
 
-def test_all_metrics_have_a_row_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
-) -> None:
-    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all", "--minimize", "all")
-    metrics = found["table"]["metrics"]
-    assert list(metrics) == ["exam:a", "exam:b", "program"]
-    assert metrics["program"]["left_out"]["spearman_x100"] > 85
-    shown = capsys.readouterr().out
-    assert "better than the prior" in shown
-    assert "program" in shown
-
-
 def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
 ) -> None:
@@ -326,7 +314,6 @@ def test_mistakes_with_tables_leave_nothing(
         (["--method", "magic"], "Expected a method (uniform, natural,"),
         (["--method", "mde", "--runs", "x", "--target", "y"],
          "Expected --method bydore, regmix or none with --runs, found 'mde'"),
-        (["--method", "olmix"], "Expected a method (uniform, natural,"),
         ([], "autoscale, mde, mixmin, bydore), found none"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
         (["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],

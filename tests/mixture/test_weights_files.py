@@ -50,23 +50,18 @@ CALLED = {
     "regmix as json": "without 'train_'",
     "megatron": "by their paths without '/d/'",
     "doremi": "by the short names of the Pile",
-    "doremi, yaml": "by the short names of the Pile",
 }
 KINDS = {
     "regmix": REGMIX,
     "regmix, its other prefix": REGMIX.replace("_the_pile_", "_the_pile_unzip_"),
-    "regmix, names alone": REGMIX.replace("train_the_pile_", ""),
     "regmix as json": json.dumps({"train": {"train_arxiv": 0.25, "train_pile_cc": 0.75}}),
     "megatron": "0.25 /d/arxiv\n0.75 /d/pile_cc\n",
     "doremi": DOREMI,
-    "doremi, yaml": "train_domain_weights:\n  ArXiv: 0.25\n  Pile-CC: 0.75\n",
     "json": '{"arxiv": 0.25, "pile_cc": 0.75}',
     "json with a byte order mark": '\ufeff{"arxiv": 0.25, "pile_cc": 0.75}',
     "yaml": "arxiv: 0.25\npile_cc: 75.0e-02\n",
-    "yaml in one line": "{arxiv: .25, pile_cc: 0.75}",
     "csv": "domain,weight\narxiv,0.25\npile_cc,0.75\n",
     "tsv": "domain\tweight\narxiv\t0.25\npile_cc\t0.75\n",
-    "csv between semicolons": "Domain;Weight;n\narxiv;0.25;1\npile_cc;0.75;1\n",
     "toml": "arxiv = 0.25\npile_cc = 7.5e-1\n",
     "csv of more": '\nsd, Weight ,"Domain"\r\n\r\n9,0.25,arxiv\r\n,0.75, pile_cc \r\n',
 }
@@ -230,7 +225,7 @@ def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
                 read += 1
                 assert sum(mixture.weights) == pytest.approx(1)
                 assert all(isinstance(name, str) and name for name in mixture.names)
-    assert min(read, len(refused)) > 60, (read, len(refused))
+    assert min(read, len(refused)) > 40, (read, len(refused))
     require_one_line(refused, path)
 
 
@@ -276,10 +271,9 @@ def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text('{"web": 1000, "law": 2.5e2}')
     assert numbers_of(path) == {"web": 1000.0, "law": 250.0}
-    for wrong in ('{"web": -1}', "{}", '{"format": "bydore_pyro.mixture/1"}'):
-        path.write_text(wrong)
-        with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
-            numbers_of(path)
+    path.write_text('{"web": -1}')
+    with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
+        numbers_of(path)
 
 
 @pytest.mark.parametrize(
@@ -287,8 +281,6 @@ def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
     [
         ("train: {train_the_pile_a: 0.5, train_b: 0.5}", ("the_pile_a", "b")),
         ("train: {train_the_pile_a: 0.5, train_the_pile_b: 0.5}", ("the_pile_a", "the_pile_b")),
-        ("train: {train_a: 0.5, b: 0.5}", ("train_a", "b")),
-        ("train: {train_: 0.5, train_b: 0.5}", ("train_", "train_b")),
         ("train: {train_web/law: 0.5, train_web/code: 0.5}", ("web/law", "web/code")),
         ("train_a: 1", ("train_a",)),  # outside of RegMix's section nothing is taken off
         ("{train: 0.5, b: 0.5}", ("train", "b")),  # a domain of that name is no section

@@ -111,17 +111,6 @@ def test_bad_tables_are_one_line(tmp_path: Path, weights: str, losses: str, mess
     assert "\n" not in str(raised.value)
 
 
-def test_one_table_parts_where_the_sums_are_nearest_to_1(tmp_path: Path) -> None:
-    """An error is no weight, the last weight may be as small as one, and a column of 0 beside the
-    weights is a domain that no run holds."""
-    rows = "\n1,a,0.2,0.8,0,0.004,2.5\n2,b,0.6,0.4,0,0.005,2.25\n"
-    table = read_runs(write(tmp_path, runs="seed,run,law,web,none,err,loss" + rows) / "runs.csv")
-    assert (table.domains, table.targets) == (("law", "web", "none"), ("err", "loss"))
-    rows = "\na,0.199,0.797,0.004,2.5\nb,0.599,0.396,0.005,2.25\n"
-    table = read_runs(write(tmp_path, runs="run,law,web,few,loss" + rows) / "runs.csv")
-    assert (table.domains, table.targets) == (("law", "web", "few"), ("loss",))
-
-
 def test_runs_of_other_lengths_or_tokenizers_do_not_compare(tmp_path: Path) -> None:
     """What all runs share is neither a weight nor a target, however it is written."""
     ratios = "run,tokenizer,x,y\na,gpt2,0.5,0.5\nb,gpt2,0.25,0.75\n"
