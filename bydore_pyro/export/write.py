@@ -235,7 +235,7 @@ def _notes_on_small(
         f"Below {form.smallest:.2g}, {form.caution}": small,
         f"Never sampled, since {block} samples are shared out at once": never,
     }
-    return [f"{reason}: {_counted(names)}." for reason, names in reasons.items() if names]
+    return [f"{reason}: {listed(names, FEW)}." for reason, names in reasons.items() if names]
 
 
 def _note_on_names(shares: Sequence[Share], to: str) -> list[str]:
@@ -252,8 +252,3 @@ def _note_on_names(shares: Sequence[Share], to: str) -> list[str]:
     if not changed:
         return []
     return [f"The file has paths, no names: bydore reads it back with {listed(changed, 3)}."]
-
-
-def _counted(names: list[str]) -> str:
-    """Returns names for a note; of many their number and the first."""
-    return listed(names) if len(names) <= FEW else f"{len(names)} domains: {listed(names, FEW)}"

@@ -280,7 +280,12 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
     if parts:
         named = listed([f"{name!r:.60}" for name in parts], SHOWN)
         raise ValueError(f"{named} with more than a number inside: {EXAMPLE}")
-    others = [name for name, weight in weights.items() if not _is_number(weight)]
+    others = [
+        name
+        for name, weight in weights.items()
+        if isinstance(weight, bool)
+        or not (isinstance(weight, int | float) or NUMBER.fullmatch(str(weight)))
+    ]
     if others:
         value = reprlib.repr(weights[others[0]])
         raise ValueError(
@@ -323,9 +328,3 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
             f"numbers of at most 1 that sum to {total:.6g}: fractions of sources are no shares of "
             "the tokens; if they are relative weights, write them so that they sum to 1"
         )
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        return NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)

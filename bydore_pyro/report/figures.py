@@ -19,7 +19,7 @@ from bydore_pyro.report.tables import THIS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
+FEW_LINES = 8  # of many domains; the tables hold all
 MOST_POINTS = 300
 COLUMNS = 5  # of panels
 OF_PANEL, OF_AXIS = 18, 30  # characters

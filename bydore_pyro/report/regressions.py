@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bydore_pyro import mixture, tables, terminal
+from bydore_pyro import mixture, terminal
 from bydore_pyro.answer import ANSWER, Difference, Expected
 from bydore_pyro.errors import listed
 from bydore_pyro.report.run import RunRecord
@@ -144,7 +144,8 @@ def regression_tables(record: RunRecord) -> list[terminal.Table]:
                 "Spearman x 100", "RMSE", f"in {HELD}"),
         rows=[
             (name, _interval(one.expected[ANSWER]), _apart(one.differences["prior"]),
-             percent(one.differences["prior"].better), *_scores(one.left_out))
+             percent(one.differences["prior"].better), number(one.left_out.spearman_x100, ".1f"),
+             _loss(one.left_out.rmse), percent(one.left_out.coverage))
             for name, one in each.items()
         ],
         caption=f"What a run is expected to reach, with {HELD} intervals for one run, and how well "
@@ -162,7 +163,3 @@ def regression_tables(record: RunRecord) -> list[terminal.Table]:
         "predictions.csv",
     )  # fmt: skip
     return [table for table in (asked, metrics, given) if table.rows]
-
-
-def _scores(one: tables.LeftOut) -> tuple[str, str, str]:
-    return number(one.spearman_x100, ".1f"), _loss(one.rmse), percent(one.coverage)

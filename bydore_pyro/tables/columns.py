@@ -163,7 +163,8 @@ def _the_mixture(
         for place in free
         if not sounds_like_a_metric(names[place]) and not (numbers[:, place] < 0).any()
     ]
-    declared = _declared(names, free)
+    starts = {place: match[0] for place in free if (match := DECLARED.match(names[place]))}
+    declared = tuple(starts) if len({*starts.values()}) == 1 else ()
     found = _summed(numbers, declared) or _best(names, numbers, quiet, path, role)
     if role == "metrics":
         if found is None:
@@ -196,11 +197,6 @@ def _the_mixture(
             f"{found.unit:g}); and {_shown(names, others[0])} (sum {others[0].unit:g}); {EXPOSURE}"
         )
     return found
-
-
-def _declared(names: Sequence[str], places: Sequence[int]) -> tuple[int, ...]:
-    starts = {place: match[0] for place in places if (match := DECLARED.match(names[place]))}
-    return tuple(starts) if len({*starts.values()}) == 1 else ()
 
 
 def _shown(names: Sequence[str], mixture: _Mixture) -> str:

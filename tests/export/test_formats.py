@@ -168,15 +168,6 @@ def test_regmix_tells_domains_apart_by_prefix() -> None:
     ]
 
 
-def test_regmix_tells_many_domains_apart() -> None:
-    """Whichever stand between a name and one that it begins; in less than a second."""
-    shares = [Share(name=f"{number}_", weight=1e-4) for number in range(10_000)]
-    assert regmix_keys(shares)[:2] == ["train_0_", "train_1_"]
-    for more in ("77_a", "7"):
-        with pytest.raises(DataError, match="matches one domain, found 'train_7"):
-            regmix_keys([*shares, Share(name=more, weight=0)])
-
-
 def test_regmix_tells_them_apart_from_files_of_domains_without_weight() -> None:
     mixture = Mixture(names=("law", "law_hq", "web"), weights=(0.6, 0.0, 0.4))
     with pytest.raises(DataError, match="'train_law', which also matches 'train_law_hq'"):
@@ -307,23 +298,6 @@ def test_prefixes() -> None:
 def test_bad_options_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ExportConfig(**options)
-
-
-@pytest.mark.parametrize("to", FORMATS)
-def test_a_thousand_names_that_are_paths_stand_in_every_format(to: str) -> None:
-    """Every domain has its line and sub-folder, notes stay short, and none leads out."""
-    names = [f"b{k % 10}/c{k // 10}" for k in range(1000)]
-    form, given = FORMATS[to], {"samples": "tokens"}
-    if "sequences" in form.draws:
-        given["samples"] = "sequences"
-    if form.paths != "unused":
-        given["prefix"] = "/data/{domain}_x"
-    config = ExportConfig(to=to, **given)  # type: ignore[arg-type]
-    found = export(Mixture(names=tuple(names), weights=(0.001,) * 1000), config)
-    assert found.shares == pytest.approx(dict.fromkeys(names, 0.001))
-    told = "/data/{}_x" if form.paths != "unused" else "{}"
-    assert all(told.format(name) in found.text for name in names)
-    assert all(len(note) < 300 for note in found.notes)
 
 
 def test_a_domain_may_have_several_paths(tmp_path: Path) -> None:

