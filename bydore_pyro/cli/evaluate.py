@@ -79,7 +79,6 @@ def evaluate_command(arguments: Sequence[str]) -> None:
 
 
 def _as_text(result: Mapping[str, Any]) -> str:
-    """Returns the score of a benchmark, or the loss on a text, with its error."""
     if "score" in result:
         return f"{result['score']:6.2f} ± {result['standard_error']:.2f}"
     parts = []
@@ -92,7 +91,6 @@ def _as_text(result: Mapping[str, Any]) -> str:
 
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
-    """Scores the model; keeps every finished task beside the scores, then writes them."""
     from bydore_pyro.evaluation import average_of, context_of, evaluate_model, load_model
 
     unfinished = out.with_name(f"{out.stem}.unfinished")

@@ -13,7 +13,7 @@ from bydore_pyro.command_line import Checked, one_line_errors, option, parse_opt
 from bydore_pyro.export import FORMATS, ExportConfig, export_from
 
 # What `--help` lists; `--help-all` adds the others.
-COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data", "tokenizer")
+COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "data", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,7 +158,6 @@ def fit_command(arguments: Sequence[str]) -> None:
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
-    """Fits the losses of finished runs; trains nothing."""
     folder, run = setup.begin_run(options, "fit", None), options.run
     asked = replace(options.fit, method=options.fit.method or OF_TABLES[0])
     options = replace(options, fit=asked)
@@ -243,7 +242,6 @@ def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
 def _write_table_fit(
     folder: files.RunFolder, options: FitOptions, found: tables.TableFit, tokens: np.ndarray | None
 ) -> None:
-    """Writes what was found of a table's runs."""
     asked, names, epochs = options.question, found.mixture.names, {}
     if tokens is not None and asked.target_tokens is not None:
         read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
@@ -272,7 +270,6 @@ def _write_fit(
     cost: proxy.Cost,
     epochs: Mapping[str, float] | None,
 ) -> None:
-    """Writes mixture, metrics, trajectory and draws; files of a search stay in its own folder."""
     path = found.trajectory
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if path is not None:

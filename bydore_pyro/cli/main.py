@@ -46,19 +46,6 @@ def missing_packages() -> list[str]:
     return missing
 
 
-def require_utf8(name: str, arguments: Sequence[str]) -> None:
-    """Ends the program if an argument is not UTF-8: JSON or a tokenizer would fail after hours.
-
-    Raises:
-        SystemExit: With exit code 2, after one line.
-    """
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:
-            fail(name, f"Expected arguments in UTF-8, found {argument!r}")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -74,7 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")
     name = f"bydore {given[0]}"
-    require_utf8(name, given[1:])
     if not asks_for_help(given) and (missing := missing_packages()):
         lacking = ", ".join(missing)
         fail(name, f"Expected {lacking}, found none: pip install 'bydore-pyro[{EXTRA}]'")

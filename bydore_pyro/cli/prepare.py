@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,12 @@ def prepare_command(arguments: Sequence[str]) -> None:
     print(f"{store_table(store)}\n\n{COLUMNS}\n\n{files_table(plan)}")
     if count := store.index["rows_of_no_domain"]:
         print(f"Left out (rows of no domain): {count:,}.")
-    for note, names in _by_note(store.index["notes"]).items():
-        print(f"{listed(map(terminal.visible, names), MOST_NAMED)}: {note}.")
+    by_note: dict[str, list[str]] = {}
+    for name, notes in store.index["notes"].items():
+        for note in notes:
+            by_note.setdefault(note, []).append(terminal.visible(name))
+    for note, names in by_note.items():
+        print(f"{listed(names, MOST_NAMED)}: {note}.")
     folder = terminal.visible(str(store.folder))
     print(f"The store is in {folder}. {terminal.visible(_next_line(store))}")
 
@@ -190,7 +194,6 @@ def files_table(plan: Plan) -> str:
 
 
 def _files_by_name(plan: Plan) -> dict[str, list[str]]:
-    """The files that are held out or left out, by what is said of them."""
     found: dict[str, list[str]] = {}
     for one in plan.left_out:
         found.setdefault(f"Left out ({one.reason})", []).append(one.name)
@@ -198,15 +201,6 @@ def _files_by_name(plan: Plan) -> dict[str, list[str]]:
         if source.file.side == "validation":
             found.setdefault("Held out", []).append(source.name)
     return {what: sorted(names) for what, names in sorted(found.items())}
-
-
-def _by_note(notes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The domains of each note on how files were read."""
-    found: dict[str, list[str]] = {}
-    for name, own in notes.items():
-        for note in own:
-            found.setdefault(note, []).append(name)
-    return found
 
 
 def _estimate(size: dict[str, Any] | None) -> str:

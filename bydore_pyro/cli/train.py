@@ -107,8 +107,6 @@ def train_command(arguments: Sequence[str]) -> None:
 
 
 def _settled(options: TrainOptions) -> TrainOptions:
-    """Returns options with which a run can be continued from any folder."""
-
     tokenizer = options.shards.tokenizer
     train = replace(
         options.train,

@@ -88,13 +88,6 @@ class ExportConfig(Checked):
         "levanter, nanotron, megatron or olmo-core.",
         least=1,
     )
-    block: int | None = option(
-        None,
-        "How many samples the trainer divides among the domains at once: mixture_block_size of "
-        "levanter, epoch_size of MosaicML streaming, otherwise the samples of the run. Domains "
-        "that get no sample are named. Default: for levanter, the value in the file.",
-        least=1,
-    )
     data: str | None = option(
         None,
         "Token store, which supplies tokens per document, and the text for --tokenizer. "

@@ -197,7 +197,6 @@ def export(
 def _wanted(
     weights: dict[str, float], config: ExportConfig, lengths: Mapping[str, Length] | None
 ) -> tuple[dict[str, float], list[str]]:
-    """Returns shares of what the trainer draws, and the notes on that."""
     others = [] if config.samples else FORMATS[config.to].draws[1:]
     notes = [f"Where it draws {other}: --samples {other}." for other in others]
     if config.drawn != "documents":
@@ -222,24 +221,21 @@ def _wanted(
 def _notes_on_small(
     weights: Mapping[str, float], shares: Mapping[str, float], config: ExportConfig, digits: int
 ) -> list[str]:
-    """Returns what happens to domains without weight, or with very little of it, by name."""
     form = FORMATS[config.to]
     verb = "Kept at 0" if form.keeps_zeros else "Dropped"
     none = [n for n in shares if weights[n] == 0]
     tiny = [n for n in shares if shares[n] == 0 < weights[n]]
     small = [n for n in shares if 0 < shares[n] < form.smallest]
-    block = config.block
-    if block is None and config.to == "levanter":
-        block = levanter_block([*shares.values()])
-    never = [n for n in shares if shares[n] > 0 and int(shares[n] * block) == 0] if block else []
-    least = f"smallest weight that gets one: {1 / (block or 1):.2g}"
+    block, never = levanter_block([*shares.values()]), list[str]()
+    if config.to == "levanter":
+        never = [n for n in shares if shares[n] > 0 and int(shares[n] * block) == 0]
     reasons = {
         f"{verb}, having no weight": none,
         f"{verb}, rounded to 0 in units of {10.0**-digits:.{digits}f}": tiny,
         f"Below {form.smallest:.2g}, {form.caution}": small,
-        f"Never sampled, where {block} samples are shared out at once ({least})": never,
+        f"Never sampled, since {block} samples are shared out at once": never,
     }
-    return [f"{reason}: {_counted(names)}." for reason, names in reasons.items() if names]
+    return [f"{reason}: {listed(names, FEW)}." for reason, names in reasons.items() if names]
 
 
 def _note_on_names(shares: Sequence[Share], to: str) -> list[str]:
@@ -256,8 +252,3 @@ def _note_on_names(shares: Sequence[Share], to: str) -> list[str]:
     if not changed:
         return []
     return [f"The file has paths, no names: bydore reads it back with {listed(changed, 3)}."]
-
-
-def _counted(names: list[str]) -> str:
-    """Returns names for a note; of many their number and the first."""
-    return listed(names) if len(names) <= FEW else f"{len(names)} domains: {listed(names, FEW)}"

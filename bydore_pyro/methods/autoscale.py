@@ -23,9 +23,6 @@ from bydore_pyro import mixture, trials
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Details, Fit
 
-__all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optimal_counts",
-           "probe_counts"]  # fmt: skip
-
 # The two small budgets' ratio; what is left of a domain that is cut; how much a domain grows.
 GROWTH, CUT, GROW = 2.0, 1 / 3, 3.0
 LIMITS = ([0.0, 0.0], [1e3, 20.0])  # beyond these alpha and gamma a law is a line or a step

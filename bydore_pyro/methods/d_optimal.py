@@ -19,10 +19,6 @@ from bydore_pyro import trials
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.methods.fit import Details, Fit
 
-__all__ = ["DOptimalConfig", "d_optimal_design", "design_features", "elastic_losses",
-           "elastic_optimum", "elastic_proposal", "fit_d_optimal", "fit_elastic",
-           "greedy_design"]  # fmt: skip
-
 # The authors': prior precision of the linear model; fits of the law from random starts.
 RIDGE, STARTS, SHRINKAGE = 1e-3, 8, 1e-4
 POOL = 10  # 2^POOL candidates

@@ -16,8 +16,6 @@ from bydore_pyro import mixture, trials
 from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
 
-__all__ = ["GroupWeights", "domain_scores", "fit_doremi", "raised_weights"]
-
 # DoReMi's authors' step size, and share c of the uniform mixture.
 ETA, SMOOTHING = 1.0, 1e-3
 # In training steps of three forward passes: the reference's own; the proxy's, and the reference's

@@ -6,8 +6,6 @@ import numpy as np
 
 from bydore_pyro import trials
 
-__all__ = ["expert_losses"]
-
 
 def expert_losses(problem: trials.Problem, steps: int, label: str) -> tuple[np.ndarray, np.ndarray]:
     """Trains an expert on every domain, so many steps each.

@@ -9,8 +9,6 @@ import numpy as np
 from bydore_pyro import files
 from bydore_pyro.mixture import Mixture
 
-__all__ = ["Details", "Fit"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Details:

@@ -11,9 +11,6 @@ from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Fit
 
-__all__ = ["FixedConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform", "fit_unimax",
-           "unimax_tokens"]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class FixedConfig(Checked):

@@ -17,8 +17,6 @@ from bydore_pyro.errors import require
 from bydore_pyro.methods.experts import expert_losses
 from bydore_pyro.methods.fit import Details, Fit
 
-__all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
-
 CHUNK = 2**24  # probabilities held at once
 
 

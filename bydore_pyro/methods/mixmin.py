@@ -12,8 +12,6 @@ from bydore_pyro import trials
 from bydore_pyro.methods.experts import expert_losses
 from bydore_pyro.methods.fit import Details, Fit
 
-__all__ = ["fit_mixmin", "mixmin_weights"]
-
 # Nats of a text above the least possible loss, and steps: 13 experts, 512 texts and most steps
 # take a second.
 GAP, STEPS = 1e-6, 20_000

@@ -12,8 +12,6 @@ from bydore_pyro import data, trials
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
 
-__all__ = ["Factors", "proxy_of", "train_on_even"]
-
 Factors = Tensor | Callable[[Tensor], Tensor]
 
 

@@ -22,9 +22,6 @@ from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError, require
 from bydore_pyro.methods.fit import Details, Fit
 
-__all__ = ["RegMixConfig", "Trees", "fit_regmix", "fit_regmix_to_table", "fit_trees",
-           "sample_mixtures", "simulated_optimum"]  # fmt: skip
-
 # How the authors draw the mixtures of their proxies.
 TEMPERATURE = 0.5  # exponent of the prior: below 1 small domains are drawn more often
 STRENGTHS = np.geomspace(0.1, 5.0, 15)  # total concentrations of the Dirichlet distributions

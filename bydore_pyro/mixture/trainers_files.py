@@ -110,12 +110,6 @@ def _of_datasets(found: Mapping[str, Any]) -> Listed:
 
 def _of_streaming(found: Mapping[str, Any]) -> Listed:
     streams = _mapping(found["streams"], "streams")
-    for name, stream in streams.items():
-        if isinstance(stream, dict) and {"repeat", "choose"} & stream.keys():
-            raise ValueError(
-                f"'repeat' or 'choose' of stream {name!r:.60}, which say how much of it is read: "
-                "that is no share of the tokens, as 'proportion' is"
-            )
     pairs = [(n, _at(stream, "proportion", f"stream {n!r:.60}")) for n, stream in streams.items()]
     return Listed(dict(pairs))
 
@@ -168,13 +162,6 @@ def _of_blend(found: Mapping[str, Any]) -> Listed:
     return _of_list(_sequence(found, "blend"))
 
 
-def _fractions(found: Mapping[str, Any]) -> Listed:
-    raise ValueError(
-        "fractions of sources, which say how much of each source is taken: they are no shares of "
-        "the tokens; write each domain's share"
-    )
-
-
 LAYOUTS: dict[str, Callable[[Mapping[str, Any]], Listed]] = {
     "interleave_datasets": _of_datasets,
     "streams": _of_streaming,
@@ -185,8 +172,6 @@ LAYOUTS: dict[str, Callable[[Mapping[str, Any]], Listed]] = {
     "train": _of_regmix,
     "train_domain_weights": _of_doremi,
     "blend": _of_blend,
-    "dataset_mixer": _fractions,  # of alignment-handbook and open-instruct
-    "dataset_mixture": _fractions,
 }
 
 

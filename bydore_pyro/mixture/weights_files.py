@@ -19,7 +19,6 @@ import csv
 import io
 import json
 import math
-import re
 import reprlib
 import tomllib
 import warnings
@@ -47,15 +46,6 @@ LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for wei
 LARGEST_JSON = 2**28  # which is read at once, and which we write ourselves
 OF_DOCUMENTS = "shares of documents"  # what `bydore export` says in a file of such
 DELIMITERS = ",\t;"  # of a table
-# What stands beside weights and is no domain, in small letters, words joined by "_".
-SETTINGS = {
-    "alpha", "batch_size", "block_size", "budget", "epochs", "global_batch_size", "grand_total",
-    "learning_rate", "lr", "max_epochs", "max_repetition", "max_seq_len", "max_seq_length",
-    "max_steps", "max_tokens", "mixture_block_size", "num_epochs", "num_samples", "num_steps",
-    "num_tokens", "overall", "random_seed", "repetition_factor", "seed", "seq_len", "seq_length",
-    "sequence_length", "step", "steps", "sum", "tau", "temperature", "total", "total_devices",
-    "total_steps", "total_tokens", "totals", "train_steps", "version", "weight_decay",
-}  # fmt: skip
 ROUNDED = 0.005  # how far rounded weights may sum from 1
 MOST_ROUNDED = 1.05  # what shares rounded without care may sum to
 COUNTED = 1000  # a last number from which on it may be the sum of others: no ratio, no percentage
@@ -83,8 +73,7 @@ def mixture_from(source: str | Path) -> Mixture:
         RunFolderError: When the run is not finished, or see `require_own`.
 
     Warns:
-        UserWarning: When the weights did not sum to 1 and were normalised, or what looks like no
-            domain has a weight of 0.
+        UserWarning: When the weights did not sum to 1 and were normalised.
     """
     if isinstance(source, str) and source.startswith(PUBLISHED):
         columns, name = pile_weights(), source.removeprefix(PUBLISHED)
@@ -140,7 +129,7 @@ def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False
             not sum to 1, what looks like no domain or no share.
 
     Warns:
-        UserWarning: When they did not sum to 1, or what looks like no domain has a weight of 0.
+        UserWarning: When they did not sum to 1.
     """
     if not weights or "" in weights:
         raise ValueError("no domain, or one without a name")
@@ -151,10 +140,6 @@ def normalised(weights: Mapping[str, Any], place: str, *, declared: bool = False
         total = math.inf
     if not 0 < total < math.inf:
         raise ValueError(f"weights that sum to {total}")
-    empty = [name for name, number in numbers.items() if number == 0 and _is_setting(name)]
-    if empty and not declared:
-        shown = listed([f"{name!r:.60}" for name in empty], SHOWN)
-        warnings.warn(f"{place}: {shown} of 0 was read as a domain without weight", stacklevel=3)
     if abs(total - 1) > TOLERANCE:
         if not declared:
             _require_shares(numbers, total)
@@ -269,7 +254,6 @@ def _parsed(text: str) -> Any:
 
 
 def _table(text: str) -> Listed | None:
-    """Returns the weights of a table as text, or None when there is no such header."""
     for delimiter in DELIMITERS:
         try:
             rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
@@ -296,12 +280,16 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
     if parts:
         named = listed([f"{name!r:.60}" for name in parts], SHOWN)
         raise ValueError(f"{named} with more than a number inside: {EXAMPLE}")
-    others = [name for name, weight in weights.items() if not _is_number(weight)]
+    others = [
+        name
+        for name, weight in weights.items()
+        if isinstance(weight, bool)
+        or not (isinstance(weight, int | float) or NUMBER.fullmatch(str(weight)))
+    ]
     if others:
-        more = f", and none for {len(others) - 1} more" if len(others) > 1 else ""
         value = reprlib.repr(weights[others[0]])
         raise ValueError(
-            f"{value} instead of a number as the weight of {others[0]!r:.60}{more}: {EXAMPLE}"
+            f"{value} instead of a number as the weight of {others[0]!r:.60}: {EXAMPLE}"
         )
     numbers = {}
     for name, weight in weights.items():
@@ -317,17 +305,17 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
 def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     """Refuses numbers that do not sum to 1 where not all may be of domains, or none a share.
 
-    A name of a setting or a sum is none of a domain, and neither is one of 1 or more beside others
-    that sum to 1, or the last where it is the sum of all others. Numbers of at most 1 that sum to
-    more are fractions of sources.
+    A number of 1 or more beside others that sum to 1 is none of a domain, and neither is the last
+    where it is the sum of all others. Numbers of at most 1 that sum to more are fractions of
+    sources.
     """
     values = [*numbers.values()]
     others = {name: value for name, value in numbers.items() if value < 1}
-    odd = [name for name in numbers if _is_setting(name)]
-    if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
+    odd = list[str]()
+    if len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
         odd = [name for name in numbers if name not in others]
     is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
-    if not odd and is_sum and values[-1] >= COUNTED:
+    if is_sum and values[-1] >= COUNTED:
         odd = [*numbers][-1:]
     if odd:
         shown = listed([f"{name!r:.60} ({numbers[name]:g})" for name in odd], SHOWN)
@@ -340,13 +328,3 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
             f"numbers of at most 1 that sum to {total:.6g}: fractions of sources are no shares of "
             "the tokens; if they are relative weights, write them so that they sum to 1"
         )
-
-
-def _is_setting(name: str) -> bool:
-    return re.sub(r"[\s-]", "_", name.strip().lower()) in SETTINGS
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        return NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -74,16 +74,13 @@ def _data(record: RunRecord) -> tuple[str, str]:
     if is_store(Path(data)):  # a sample of text, which it names as it was named
         origin = str(record.index.get("origin", "DATA"))
         told = record.index.get("rows")
-        source = shlex.quote(origin) if _is_there(origin) else "DATA"
+        there = Path(origin).exists() or origin == "environment" or ":" in origin
+        source = shlex.quote(origin) if there else "DATA"
         found = source + _differing(told if isinstance(told, Mapping) else {}, rows)
     else:
         places = [("rows", name) for name in rows] + [("corpus", name) for name in OF_TEXT]
         found = _with(record, shlex.quote(data), places, {**rows, **asdict(CorpusConfig())})
     return f"STORE{more}", f"bydore prepare --data {found} --tokenizer {of} --out STORE"
-
-
-def _is_there(origin: str) -> bool:
-    return Path(origin).exists() or origin == "environment" or ":" in origin
 
 
 def _is_sample(index: Mapping[str, Any]) -> bool:
@@ -92,7 +89,6 @@ def _is_sample(index: Mapping[str, Any]) -> bool:
 
 
 def _with(record: RunRecord, place: str, names: Any, usual: Mapping[str, Any]) -> str:
-    """Returns a place with the options of these parts and names that a run was given."""
     return place + _differing({name: record.asked(part, name) for part, name in names}, usual)
 
 

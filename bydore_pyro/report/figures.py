@@ -19,8 +19,8 @@ from bydore_pyro.report.tables import THIS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
-MOST_POINTS, MOST_TICKS = 300, 10
+FEW_LINES = 8  # of many domains; the tables hold all
+MOST_POINTS = 300
 COLUMNS = 5  # of panels
 OF_PANEL, OF_AXIS = 18, 30  # characters
 NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hundredths of a point
@@ -50,32 +50,6 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     axes.axvline(place, color="0.6", linestyle=":", zorder=0)
     axes.annotate("averaged from here", (place, 1), (0, 3), xycoords=("data", "axes fraction"),
                   textcoords="offset points", fontsize=9)  # fmt: skip
-    return figure
-
-
-def rounds_figure(record: RunRecord) -> Figure | None:
-    """Draws the largest weights at every round: each round's own as dots, those by all so far as
-    lines.
-
-    None where a run has no two rounds to compare.
-    """
-    rounds = record.metrics.matching.rounds
-    if len(rounds) < 2:
-        return None
-    last, places = rounds[-1].weights, np.arange(1, len(rounds) + 1)
-    order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
-    together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
-    note = {name: f"{last[name]:.4f} by all rounds" for name in order}
-    figure = _lines("round", places, together, note, list(last))
-    (axes,) = figure.axes
-    for name, line in zip(order, axes.get_lines(), strict=True):
-        for place, one in zip(places, rounds, strict=True):
-            weight = one.alone.get(name, np.nan)
-            gid = f"{terminal.visible(name)}: {weight:.4f} by round {place}"
-            axes.plot(place, weight, "o", color=line.get_color(), gid=gid)
-    axes.set_ylim(bottom=0)
-    ticks = places[:: -(-len(places) // MOST_TICKS)]
-    axes.set_xticks(ticks, [str(place) for place in ticks])
     return figure
 
 

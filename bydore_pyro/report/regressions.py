@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bydore_pyro import mixture, tables, terminal
+from bydore_pyro import mixture, terminal
 from bydore_pyro.answer import ANSWER, Difference, Expected
 from bydore_pyro.errors import listed
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.words import AGAINST, LEVELS, SURE, Level, Verdict, number, percent
+from bydore_pyro.report.words import Level, Verdict, judged_better, number, percent
 
 # Rank correlation of left-out runs, x 100, from which predictions are believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0
@@ -20,14 +20,11 @@ def regression_verdicts(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a table of runs and on what it leads to."""
     if record.metrics.table.runs is None:
         return []
-    found = (_read(record), _runs(record), _left_out(record), *_better(record), _nearness(record))
-    return [verdict for verdict in found if verdict is not None]
+    return [_read(record), _runs(record), _left_out(record), *_better(record), _nearness(record)]
 
 
-def _read(record: RunRecord) -> Verdict | None:
+def _read(record: RunRecord) -> Verdict:
     columns, notes = record.metrics.table.columns, record.metrics.table.reading
-    if not columns.weights:
-        return None
     answer = f"{len(columns.weights)} columns as weights, {len(columns.metrics)} as metrics"
     level: Level = "careful" if columns.phase else "good"
     lines = (f"{line[0].upper()}{line[1:]}." for line in (*columns.lines(), *notes))
@@ -44,10 +41,8 @@ def _runs(record: RunRecord) -> Verdict:
 
 
 def _left_out(record: RunRecord) -> Verdict:
-    question, found = (
-        "Does it predict runs that it has not seen?",
-        record.metrics.table.mean.left_out,
-    )
+    question = "Does it predict runs that it has not seen?"
+    found = record.metrics.table.mean.left_out
     if found.spearman_x100 is None:
         words = "There are too few runs to leave some out."
         return Verdict("unknown", question, "Not known", words)
@@ -74,14 +69,11 @@ def _better(record: RunRecord) -> list[Verdict]:
         doubts.append("runs that were left out are not ranked")
     found = []
     for other, apart in table.mean.differences.items():
-        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= AGAINST else "Open"
-        level = LEVELS[answer]
+        answer, level, sure = judged_better(apart.better)
         figures = (
             f"{_subject(record)} of a run: {_interval(table.mean.expected[ANSWER])}; {other} "
             f"{_interval(table.mean.expected[other])}. Two single runs may differ by "
-            f"{_signed(apart.low)} to {_signed(apart.high)}. It is better with probability "
-            f"{percent(apart.better, SURE, AGAINST)} (decided from {percent(SURE)} or up to "
-            f"{percent(AGAINST)})."
+            f"{_signed(apart.low)} to {_signed(apart.high)}. It is better {sure}."
         )
         size = max(abs(one.loss) for one in table.mean.expected.values())
         if abs(apart.loss) < EQUAL * size:
@@ -109,7 +101,6 @@ def _nearness(record: RunRecord) -> Verdict:
 
 
 def _subject(record: RunRecord) -> str:
-    """Returns what the fit predicts, in words."""
     table = record.metrics.table
     what = next(iter(table.asked)) if len(table.asked) == 1 else "mean of the metrics"
     if table.direction == "maximised":
@@ -153,7 +144,8 @@ def regression_tables(record: RunRecord) -> list[terminal.Table]:
                 "Spearman x 100", "RMSE", f"in {HELD}"),
         rows=[
             (name, _interval(one.expected[ANSWER]), _apart(one.differences["prior"]),
-             percent(one.differences["prior"].better), *_scores(one.left_out))
+             percent(one.differences["prior"].better), number(one.left_out.spearman_x100, ".1f"),
+             _loss(one.left_out.rmse), percent(one.left_out.coverage))
             for name, one in each.items()
         ],
         caption=f"What a run is expected to reach, with {HELD} intervals for one run, and how well "
@@ -171,7 +163,3 @@ def regression_tables(record: RunRecord) -> list[terminal.Table]:
         "predictions.csv",
     )  # fmt: skip
     return [table for table in (asked, metrics, given) if table.rows]
-
-
-def _scores(one: tables.LeftOut) -> tuple[str, str, str]:
-    return number(one.spearman_x100, ".1f"), _loss(one.rmse), percent(one.coverage)

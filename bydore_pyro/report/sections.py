@@ -12,7 +12,6 @@ from bydore_pyro.report.commands import commands
 from bydore_pyro.report.figures import (
     curves_figure,
     frontier_figure,
-    rounds_figure,
     trajectory_figure,
 )
 from bydore_pyro.report.regressions import regression_tables
@@ -40,10 +39,6 @@ WEIGHTS = (
     "Weights are shares of the training tokens; rows of a path and of the rest are sums, in which "
     "domains that have rows of their own count again. Epochs: how often the run reads the domain's "
     "text. In pictures the mouse over a point, bar, line or name shows its numbers."
-)
-ROUNDS = (
-    "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
-    "are far apart, the proxy asks for other text as it learns."
 )
 ANEW = "Measured anew, because the search did not know their text:"
 FRONTIER = (
@@ -85,7 +80,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     """
     metrics, mixture = record.metrics, record.mixture
     outlook, asked, fresh = metrics.outlook, record.forecast, loss_table(record)
-    anew, by_rounds = metrics.measured_anew, bool(metrics.matching.rounds)
+    anew = metrics.measured_anew
     sections = [
         Section(
             "What it will do",
@@ -125,9 +120,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         Section(
             "How it was learned",
             [
-                rounds_figure(record) if drawn else None,
                 trajectory_figure(record) if drawn else None,
-                ROUNDS if by_rounds else None,
                 round_table(record),
             ],
             expert=True,

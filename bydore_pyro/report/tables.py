@@ -9,7 +9,7 @@ import numpy as np
 from bydore_pyro import answer, proxy, terminal
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import WORDS, verdicts_of
+from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, number, percent
 
 FEW_SHARES = 3  # of what a target is made of
@@ -64,14 +64,11 @@ def bounds_table(outlook: answer.Outlook) -> terminal.Table:
         )
         for one in outlook.bounds
     ]
-    whose = ""
-    if outlook.decided in WORDS:
-        whose = ", of the mixtures that are best by the law, which did not choose the weights"
     return terminal.Table(
         header=("bound", "costs in all", "0.01 more of it"),
         rows=rows,
-        caption="What each bound costs: the expected loss with it, minus that without it, in nats "
-        f"per token{whose}",
+        caption="What each bound costs the mixture that is best by the law: the expected loss with "
+        "it, minus that without it, in nats per token",
     )
 
 
@@ -247,7 +244,6 @@ def seeds_table(records: Sequence[RunRecord]) -> terminal.Table:
 
 
 def _expected(outlook: answer.Outlook) -> dict[str, str]:
-    """Returns the losses to expect on the targets, with their intervals."""
     texts = outlook.expected.get(answer.ANSWER, {})
     return {
         text: f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"
@@ -257,7 +253,6 @@ def _expected(outlook: answer.Outlook) -> dict[str, str]:
 
 
 def _weight(mixture: Mixture, names: Sequence[str]) -> str:
-    """Returns the weight of one or several domains, with the interval of one."""
     places = [mixture.names.index(name) for name in names if name in mixture.names]
     if not places:
         return ABSENT

@@ -39,7 +39,6 @@ def report_text(*folders: Path) -> str:
 
 
 def _comparison(records: Sequence[RunRecord]) -> str:
-    """Returns why the runs do not compare, if they do not, and their tables."""
     tables = (comparison_table(records), seeds_table(records))
     shown = [table.as_text() for table in tables if table.rows]
     return "\n" + "\n\n".join([*map(_filled, cautions(records)), *shown])
@@ -80,23 +79,11 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
         "The runs count tokens of different tokenizers: their shares do not compare.": [
             mixture.tokenizer for mixture in mixtures
         ],
-        "The runs searched on different text.": _texts(records),
+        "The runs searched on different text.": [  # of an answer the files of its target count too
+            None if record.found_by == "ask" else record.mixture.data_sha256 for record in records
+        ],
         "The runs have different validation text: their losses do not compare.": [
             str(record.asked("question", "validation") or "") for record in records
         ],
     }
     return [line for line, values in properties.items() if len(set(filter(None, values))) > 1]
-
-
-def _texts(records: Sequence[RunRecord]) -> list[str]:
-    """Returns the hash of each run's text; of an answer that of the search that measured it: its
-    own counts files that are its target too."""
-    found: dict[str, str] = {}
-    for record in sorted(records, key=lambda one: one.found_by == "ask"):
-        found.setdefault(_measured_by(record), record.mixture.data_sha256 or "")
-    return [found.get(_measured_by(record), "") for record in records]
-
-
-def _measured_by(record: RunRecord) -> str:
-    of = None if record.metrics.measured_anew else record.asked("answer", "of")
-    return str(of or record.path.absolute())

@@ -14,13 +14,12 @@ from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import (
-    AGAINST,
-    LEVELS,
     SURE,
     Level,
     Verdict,
     count,
     judged,
+    judged_better,
     number,
     percent,
 )
@@ -146,25 +145,19 @@ def _decided(record: RunRecord) -> Verdict | None:
     if mixture.hdi is None:
         figures = "There are no intervals: whether these weights are decided is not known."
         return Verdict("unknown", limits.question, "Not known", figures)
-    decided = mixture.verdicts(record.prior)
-    against = f"the uniform share {number(1 / len(mixture.names))}"
-    if record.prior:
-        against = "its share of the prior (the mixture that the fit started from)"
+    decided = mixture.verdicts()
     above = [name for name, one in decided.items() if one == "above"]
     clear = [name for name, one in decided.items() if one != "undecided"]
     held = sum(mixture.as_dict()[name] for name in clear)
     figures = (
-        f"The {percent(mixture.hdi_probability)} interval lies above {against} for "
-        f"{listed(above, FEW) or 'no domain'}, and below it for {len(clear) - len(above)} of "
-        f"{len(decided)} domains; they hold {percent(held)} of the weight."
+        f"The {percent(mixture.hdi_probability)} interval lies above the uniform share "
+        f"{number(1 / len(decided))} for {listed(above, FEW) or 'no domain'}, and below it for "
+        f"{len(clear) - len(above)} of {len(decided)} domains; they hold {percent(held)} of the "
+        "weight."
     )
     if len(clear) < len(decided):
         figures += " This run cannot say whether the others deserve more or less."
-    runs = record.metrics.runs
-    too_few = runs is not None and runs < len(mixture.names)
-    if too_few:
-        figures += " So few runs cannot decide it."
-    level: Level = "bad" if too_few else limits.level(len(clear) / len(decided))
+    level = limits.level(len(clear) / len(decided))
     for found, doubt in (
         (_learned(record), "a proxy that has not learned"),
         (_fits(record), "intervals that are not to be trusted"),
@@ -180,39 +173,31 @@ def _fits(record: RunRecord) -> Verdict | None:
     """Judges whether draws are the posterior's; of linear evidence, the last guide by its model
     with g frozen at its mean."""
     fit, limits = record.metrics.guide_fit, LIMITS["khat"]
-    draws, unsettled = record.metrics.matching.draws, "No, the draws have not settled"
-    chains = ""
-    if draws.rhat is not None:
-        chains = f"nested R-hat is {number(draws.rhat)}"
+    draws, guided = record.metrics.matching.draws, fit is not None and not record.by_matching
+    rhat = None if draws.rhat is None else f"nested R-hat is {number(draws.rhat)}"
+    if fit is None and rhat is None:
+        return None
+    if not guided and not draws.settled:
+        figures = f"The chains disagree: {rhat}."
+        if rhat is None:
+            figures = "The intervals are the guide's, which importance weights could not correct."
+        return Verdict("bad", limits.question, "No, the draws have not settled", figures)
     if fit is None:  # as of an answer, which fits no guide
-        if not chains or draws.settled:
-            return None
-        return Verdict("bad", limits.question, unsettled, f"The chains disagree: {chains}.")
-    level: Level | None = None
-    answer = ""
-    if not record.by_matching:
+        return None
+    if not guided and rhat is not None:
+        figures = f"Chains drew from the model itself, and they agree: {rhat}."
+        return Verdict("good", limits.question, "Yes", figures)
+    meaning = "The draws were corrected by the model: they are the posterior's."
+    if guided:
         meaning = "The intervals show how far this search decided, not how sharp its evidence is."
         if fit.khat < limits.good:
             meaning = "The intervals stand in for the posterior with g at its mean."
-    elif not draws.settled:
-        level, answer = "bad", unsettled
-        meaning = "The intervals are the guide's, which importance weights could not correct."
-        if chains:
-            meaning = f"The chains disagree: {chains}."
-    elif chains:
-        level, answer = "good", "Yes"
-        meaning = (
-            "The intervals do not rest on the guide: chains drew from the model itself, and they "
-            f"agree ({chains})."
-        )
-    else:
-        meaning = "The draws were corrected by the model: they are the posterior's."
     figures = (
         f"The guide was compared with its model: PSIS k-hat "
         f"{judged(fit.khat, 2, limits.good, limits.bad)} (good is below {limits.good:g}), "
         f"{number(fit.effective_draws, '.0f')} effective of {fit.draws} draws. {meaning}"
     )
-    return limits.judge(fit.khat, figures, level=level, answer=answer)
+    return limits.judge(fit.khat, figures)
 
 
 def _covered(record: RunRecord) -> Verdict | None:
@@ -222,13 +207,9 @@ def _covered(record: RunRecord) -> Verdict | None:
     share = percent(unexplained, limits.good, limits.bad)
     figures = f"Their best mixture leaves {share} of what the target asks for unexplained."
     level: Level | None = None
-    if (bad := record.uncovered) and len(targets := record.metrics.targets) > 1:
+    if (bad := record.uncovered) and len(record.metrics.targets) > 1:
         each = [f"{percent(share)} of {name}" for name, share in bad.items()]
-        figures += f" Each by itself, no mixture explains {listed(each, FEW)}"
-        left = [name for name in targets if name not in bad]
-        figures += (
-            f"; {listed(left, FEW)} {'is' if len(left) == 1 else 'are'} covered." if left else "."
-        )
+        figures += f" Each by itself, no mixture explains {listed(each, FEW)}."
         level = "careful" if limits.level(unexplained) == "good" else None
     if limits.level(unexplained) == "bad":
         figures += " More text like the target's would help more than other weights."
@@ -302,20 +283,6 @@ def asks_for_longer(outlook: Outlook) -> bool:
     return outlook.asked > 1.1 * outlook.tokens
 
 
-def _uncovered_words(uncovered: Mapping[str, float], outlook: Outlook) -> str:
-    """Returns in a sentence whose losses are guesses, and what may help; "" if no target's are."""
-    if not uncovered:
-        return ""
-    which = ", ".join(f"{percent(share)} of {name}" for name, share in uncovered.items())
-    words = f"No mixture of the domains explains {which}, so that its losses are guesses"
-    known = [name for name in outlook.importance if name not in uncovered]
-    if known:
-        words += f", and those of all targets; not those of {listed(known, FEW)}"
-    return f"{words}. Text of its kind would help (bydore ask --add)" + (
-        ", or a question without it (--validation). " if known else ". "
-    )
-
-
 def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[Verdict]:
     """Returns whether the mixture is better than each other one, on all targets together.
 
@@ -323,36 +290,34 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
         outlook: Of the mixture.
         uncovered: What is unexplained of the targets that the domains do not cover, by name.
     """
-    guess, found = _uncovered_words(uncovered, outlook), []
-    unsure = bool(guess) or outlook.decided in WORDS
+    found, guesses = [], list[str]()
+    if uncovered:
+        guesses.append(f"No mixture of the domains covers {listed(uncovered, FEW)}.")
     if outlook.decided in WORDS:
+        guesses.append(WORDS[outlook.decided])
+    if guesses:
         question = "Does the law know what this mixture loses on the target?"
-        words = f"{guess}{WORDS[outlook.decided]}"
-        found.append(Verdict("careful", question, "Hardly", words))
-        guess = "The law hardly knows these losses."
+        found.append(Verdict("careful", question, "Hardly", " ".join(guesses)))
     when = f" after {count(outlook.tokens)} tokens" if asks_for_longer(outlook) else ""
     for other, differences in outlook.differences.items():
         text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
         apart = differences[text]
-        answer = "Yes" if apart.better >= SURE else "No" if apart.better <= AGAINST else "Open"
+        answer, level, sure = judged_better(apart.better)
         figures = (
             f"Expected difference {apart.loss:+.3f} nats per token on {text}. The loss is lower "
-            f"with probability {percent(apart.better, SURE, AGAINST)} (decided from "
-            f"{percent(SURE)} or up to {percent(AGAINST)}). Two single runs may differ by "
-            f"{apart.low:+.3f} to {apart.high:+.3f}. {guess}"
-        ).rstrip()
-        level: Level = "careful" if unsure else LEVELS[answer]
+            f"{sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
+        )
+        level = "careful" if guesses else level
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"
             figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
         found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
     if outlook.none_worse is not None:
-        found.append(_none_worse(outlook, unsure=unsure))
+        found.append(_none_worse(outlook, unsure=bool(guesses)))
     return found
 
 
 def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
-    """Judges the probability that no target is worse, by the one that was asked for."""
     held, asked = outlook.none_worse or 0.0, outlook.probability or SURE
     level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
     figures = (

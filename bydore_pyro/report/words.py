@@ -31,6 +31,17 @@ class Verdict:
         return f"{self.question} {self.answer}."
 
 
+def judged_better(better: float) -> tuple[str, Level, str]:
+    """Returns whether a probability of being better decides it, in words; its level; and its figure
+    with the limits."""
+    answer = "Yes" if better >= SURE else "No" if better <= AGAINST else "Open"
+    figure = (
+        f"with probability {percent(better, SURE, AGAINST)} (decided from {percent(SURE)} or up to "
+        f"{percent(AGAINST)})"
+    )
+    return answer, LEVELS[answer], figure
+
+
 def number(value: float | None, form: str = ".3f") -> str:
     """Returns a number in a format of Python's; a dash where there is none."""
     return ABSENT if value is None or math.isnan(value) else f"{value:{form}}"

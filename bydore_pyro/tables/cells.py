@@ -77,8 +77,4 @@ def _rows_of(text: str) -> tuple[str, list[list[str]]]:
         for one in SEPARATORS
     }
     separator = max(parsed, key=lambda one: len(parsed[one][0]) if parsed[one] else 0)
-    rows = parsed[separator]
-    whole = rows and all(len(row) == 1 for row in rows)
-    if whole and any(one in rows[0][0] for one in SEPARATORS):  # each line is in quotes
-        return _rows_of("\n".join(row[0] for row in rows))
-    return separator, rows
+    return separator, parsed[separator]

@@ -11,8 +11,7 @@ KEYS = ("run", "run_id", "index", "mixture", "name", "run_name")  # columns that
 FINISHED = ("finished", "completed", "complete", "succeeded", "success", "done", "ok")
 FAILED = (
     *("crashed", "failed", "failure", "killed", "error", "aborted", "canceled", "cancelled"),
-    *("preempted", "timeout", "timed_out", "oom", "out_of_memory", "diverged", "nan"),
-    *("running", "pending", "queued", "stopped", "interrupted", "unknown"),
+    *("preempted", "timeout", "oom", "diverged", "running", "pending", "stopped", "interrupted"),
 )
 #: Names of columns that say how runs ended: State, run_status, wandb.state.
 STATE = re.compile(
@@ -25,23 +24,20 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({pattern})(?![a-z])", re.IGNORECASE)
 
 
-_UNIT = r"(_(in|total|count|k|m|b|t|thousands?|millions?|billions?|trillions?))*"
+_UNIT = r"(_(k|m|b|t|thousands?|millions?|billions?|trillions?))?"
 #: What differs between runs whose losses do not compare.
 ALIKE = re.compile(
-    r"_?((global|train|training|trainer|optimizer|max|total|num|n|number_of|ckpt|checkpoint|"
-    r"current|final|last|target|(thousand|million|billion|trillion)s?(_of)?)_)*"
-    rf"(tokens?|steps?|iters?|iterations?)(_(seen|trained|processed|budget))*{_UNIT}|"
-    rf"(\w+_)?n?(flops?|params?|parameters|param_count)(_non_emb\w*)?{_UNIT}|"
-    r"compute(_budget)?|(chinchilla|tokens?)_(multiple|multiplier|ratio)|"
-    r"tokenizer(_name)?|vocab(ulary)?(_size)?|(max_)?(seq(uence)?|context)_(len(gth)?|size)|"
+    r"_?((global|train|trainer|max|total|num|n|ckpt|final|last|target|(m|b|tr)illions?)_)*"
+    rf"(tokens?|steps?|iters?|iterations?)(_(seen|trained|budget))?{_UNIT}|"
+    rf"(\w+_)?n?(flops?|params?|parameters|param_count){_UNIT}|compute|"
+    r"tokenizer(_name)?|vocab(_size)?|(max_)?(seq(uence)?|context)_(len(gth)?|size)|"
     r"((num|n)_)?(layers?|heads?)|width|d_model|hidden_(dim|size)|"
     rf"(model_)?(scale|size){_UNIT}|model|model_name|arch(itecture)?",
     re.IGNORECASE,
 )
-SETTING = "a setting"
 #: Columns that are neither weights nor metrics, by their whole names, and why.
 APART = {
-    SETTING: r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
+    "a setting": r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
     r"warmup\w*|dropout|momentum|(adam_)?(beta_?[12]|eps|epsilon)|(grad(ient)?_)?clip\w*|"
     r"temperature|((global|micro|train)_)?batch(_size)?|gpus?|nodes|world_size|fold|rank|trial|"
     r"version",
@@ -54,18 +50,16 @@ NO_METRIC = {
     "a standard error or an interval": _words(
         r"std_?err|standard_?error|std_?dev|std|sem|var|variance|ci(_?\d+)?"
     ),
-    "a time or a speed": _words(
+    "a time, a speed or a setting": _words(
         r"times?|seconds?|secs?|minutes|hours|ms|runtime|timestamp|duration|throughput|tps|mfu|"
-        r"\w*per_(second|sec|s)|wall\w*|created|updated|elapsed|latency|memory|eta"
+        r"\w*per_(second|sec|s)|wall\w*|elapsed|latency|memory|epochs?|repetitions?|repeats?|"
+        r"lr|learning_rate|weight_decay|grad(ient)?_norm|batch_size|seed"
     ),
-    "epochs or repetitions": _words("epochs?|repetitions?|repeats?"),
-    "a size or a length": re.compile(
-        r"(?<![a-z])(flops?|params?|parameters|(n|num|total)_tokens|tokens(_seen)?|steps?|"
+    "a size, a length or a number": re.compile(
+        r"(?<![a-z])(flops?|params?|parameters|(n|num|total)_tokens|tokens(_seen)?|steps?|id|"
         r"iterations?|checkpoint|ckpt|n|count|(n|num)_(samples|examples|documents|docs))$",
         re.IGNORECASE,
     ),
-    "names the runs": re.compile(r"(?<![a-z])id$", re.IGNORECASE),
-    SETTING: _words("lr|learning_rate|weight_decay|grad(ient)?_norm|batch_size|seed"),
 }
 #: A beginning that says that weights follow: of RegMix, of W&B's settings, of others.
 DECLARED = re.compile(
@@ -110,6 +104,10 @@ def _spaced(name: str) -> str:
     return re.sub(r"[\s()\[\]-]+", "_", name).rstrip("_")
 
 
+def _bare(name: str) -> str:
+    return NAMESPACE.sub("", _spaced(name), count=1)
+
+
 def sounds_like_a_loss(name: str) -> bool:
     """Whether a metric's name says that lower is better."""
     name = _spaced(name)
@@ -140,12 +138,10 @@ def reason_apart(name: str) -> str:
         return "no name"
     if must_be_alike(name):
         return "a size, a length or a model"
-    name = _spaced(name)
-    start = NAMESPACE.match(name)
-    last = name[start.end() if start else 0 :]
     for reason, pattern in APART.items():
-        if re.fullmatch(pattern, last, re.IGNORECASE):
+        if re.fullmatch(pattern, _bare(name), re.IGNORECASE):
             return reason
+    name = _spaced(name)
     if LOSS.search(name) and TRAINING.search(name) and not HELD_OUT.search(name):
         return "a loss of the training"
     return ""
@@ -159,10 +155,7 @@ def says_state(name: str) -> bool:
 def must_be_alike(name: str) -> bool:
     """Whether runs compare only where they have one value in a column: a length, a size, a
     tokenizer."""
-    name = _spaced(name)
-    start = NAMESPACE.match(name)
-    alike = ALIKE.fullmatch(name, start.end() if start else 0)
-    return bool(alike) and not sounds_like_a_metric(name)
+    return bool(ALIKE.fullmatch(_bare(name))) and not sounds_like_a_metric(name)
 
 
 def reason_no_metric(name: str) -> str:

@@ -1,15 +1,14 @@
 """How the columns of a table of runs are taken: as weights, as metrics, or not at all.
 
-Weights are known by their values: in every run they sum to 1, to 100, or, as counts of tokens, to
-one number. They may stand anywhere; those whose names declare them (`weights/web`) come first.
-Names decide what is neither: settings, sizes, times, losses of the training. A table in which two
-sets of columns sum to 1, or several phases have columns, is refused: a run has one mixture here.
+Names decide what is neither: settings, sizes, times, losses of the training. Of the others, weights
+are neighbours that in every run sum to 1, to 100, or, as counts of tokens, to one number; those
+whose names declare them (`weights/web`) come first. A table in which two sets of columns do so, or
+several phases have columns, is refused: a run has one mixture here.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -89,13 +88,11 @@ class _Mixture:
         places: Of the columns, ascending.
         unit: What they sum to.
         off: How far a run's sum is from it at most, as a share.
-        named: Whether their names, too, tell them from others.
     """
 
     places: tuple[int, ...]
     unit: float
     off: float
-    named: bool
 
     @property
     def exact(self) -> bool:
@@ -124,22 +121,26 @@ def classified(frame: pandas.DataFrame, path: Path, role: Role) -> Columns:
         if reason:
             apart[place] = reason
     free = [place for place in range(len(names)) if place not in apart]
-    _refuse_phases(names, numbers, free, path, role)
     mixture = _the_mixture(names, numbers, free, path, role)
     weights = () if mixture is None else mixture.places
+    phases = [phase for place in weights if (phase := phase_of(names[place]))]
+    if len({*phases}) > 1:
+        raise DataError(
+            f"Expected one mixture a run in {path}, found columns of "
+            f"{listed(dict.fromkeys(phases), 4)}: {EXPOSURE}"
+        )
     for place in set(free) - set(weights):
         if reason := reason_no_metric(names[place]):
             apart[place] = reason
         elif role == "weights":
             apart[place] = "beside the weights"
     metrics = [place for place in free if place not in apart and place not in weights]
-    phases = {phase_of(names[place]) for place in weights}
     return Columns(
         weights=tuple(names[place] for place in weights),
         metrics=tuple(names[place] for place in metrics),
         ignored={names[place]: apart[place] for place in sorted(apart)},
         unit=1.0 if mixture is None else mixture.unit,
-        phase=(phases.pop() or "") if len(phases) == 1 else "",
+        phase=phases[0] if phases and len(phases) == len(weights) else "",
         unused=tuple(names[place] for place in weights if not numbers[:, place].any()),
     )
 
@@ -153,36 +154,18 @@ def numbers_of_cells(frame: pandas.DataFrame) -> np.ndarray:
     return values
 
 
-def _refuse_phases(
-    names: Sequence[str], numbers: np.ndarray, free: Sequence[int], path: Path, role: Role
-) -> None:
-    """Refuses columns of weights that are called after several phases."""
-    phases: dict[str, list[int]] = {}
-    for place in free:
-        phase = phase_of(names[place])
-        if phase and not sounds_like_a_metric(names[place]):
-            phases.setdefault(phase, []).append(place)
-    if role == "metrics" or len(phases) < 2 or min(map(len, phases.values())) < 2:
-        return
-    sums = numbers[:, [place for places in phases.values() for place in places]].sum(1)
-    if role == "weights" or np.ptp(_known(sums)) <= ROUNDING * np.nanmax(np.abs(sums)):
-        first = [names[places[0]] for places in phases.values()]
-        raise DataError(
-            f"Expected one mixture a run in {path}, found columns of {listed(phases, 4)} "
-            f"({listed(first, 4)}): {EXPOSURE}"
-        )
-
-
 def _the_mixture(
     names: Sequence[str], numbers: np.ndarray, free: Sequence[int], path: Path, role: Role
 ) -> _Mixture | None:
     """Returns the columns of weights, None in a file of metrics."""
-    may_be = [p for p in free if not (numbers[:, p] < 0).any()]
-    quiet = [p for p in may_be if not sounds_like_a_metric(names[p])]
-    declared = _declared(names, free)
-    whole = _summed(numbers, tuple(free), named=True) if role == "weights" else None
-    found = whole if whole and whole.exact else _summed(numbers, declared, named=True)
-    found = found or _best(names, numbers, quiet, path, role)
+    quiet = [
+        place
+        for place in free
+        if not sounds_like_a_metric(names[place]) and not (numbers[:, place] < 0).any()
+    ]
+    starts = {place: match[0] for place in free if (match := DECLARED.match(names[place]))}
+    declared = tuple(starts) if len({*starts.values()}) == 1 else ()
+    found = _summed(numbers, declared) or _best(names, numbers, quiet, path, role)
     if role == "metrics":
         if found is None:
             return None
@@ -190,37 +173,30 @@ def _the_mixture(
             f"Expected metrics in {path}, found columns that sum to {found.unit:g} in every run: "
             f"{_shown(names, found)}; {EXPOSURE}"
         )
-    found = found or _best(names, numbers, may_be, path, role)
-    if not (found and found.exact):
-        found = whole or found
-    if found is None and role == "weights":
-        return _Mixture(places=tuple(free), unit=1.0, off=np.inf, named=True)
-    if found is None and declared:
+    if role == "weights" and not (found and found.exact):
+        found = _summed(numbers, tuple(free)) or found
+        declared = declared or tuple(free)
+    if found is None and (declared or role == "weights"):  # so that the message can name the run
         unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
-        return _Mixture(places=declared, unit=unit, off=np.inf, named=True)
+        return _Mixture(places=declared, unit=unit, off=np.inf)
     if found is None:
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
             f"none among {listed([names[place] for place in free], SHOWN)}; to see which run lacks "
             f"some, {DECLARE}"
         )
-    rest = [p for p in quiet if p not in found.places]
-    other = _best(names, numbers, [p for p in rest if np.ptp(_known(numbers[:, p]))], path, role)
-    if other is None:  # a second mixture may be the same in all runs
-        groups = [g for g in _named_groups(names, rest) if len(g) == len(found.places)]
-        other = next((one for g in groups if (one := _summed(numbers, g, True))), None)
-    if other is not None:
+    rest = [place for place in quiet if place not in found.places]
+    differing = [place for place in rest if np.ptp(_known(numbers[:, place]))]
+    others = [  # a second mixture may be the same in all runs
+        *_neighbours(numbers, differing),
+        *(one for one in _neighbours(numbers, rest) if len(one.places) == len(found.places)),
+    ]
+    if others:
         raise DataError(
             f"Expected one mixture a run in {path}, found two: {_shown(names, found)} (sum "
-            f"{found.unit:g}); and {_shown(names, other)} (sum {other.unit:g}); {EXPOSURE}"
+            f"{found.unit:g}); and {_shown(names, others[0])} (sum {others[0].unit:g}); {EXPOSURE}"
         )
     return found
-
-
-def _declared(names: Sequence[str], places: Sequence[int]) -> tuple[int, ...]:
-    """Returns the columns whose names declare weights; none if they do so in several ways."""
-    starts = {place: match[0] for place in places if (match := DECLARED.match(names[place]))}
-    return tuple(starts) if len({*starts.values()}) == 1 else ()
 
 
 def _shown(names: Sequence[str], mixture: _Mixture) -> str:
@@ -234,143 +210,58 @@ def _known(values: np.ndarray) -> np.ndarray:
 def _best(
     names: Sequence[str], numbers: np.ndarray, places: Sequence[int], path: Path, role: Role
 ) -> _Mixture | None:
-    """Returns the columns among some that sum to one number in all runs; those that do so exactly
-    before rounded ones, many before few, those with names in common before neighbours.
+    """Returns the neighbours among some columns that sum to one number in all runs: those that do
+    so exactly, and of these many before few; else those that are nearest.
 
     Raises:
         DataError: When in a file of both others that overlap with them sum to nearly the same.
     """
-    groups = [one for g in _named_groups(names, places) if (one := _summed(numbers, g, True))]
-    neighbours = _neighbours(numbers, places)
-    found = groups + neighbours or _counts(names, numbers, places)
+    found = _neighbours(numbers, places)
     if not found:
         return None
-    best = min(
-        found,
-        key=lambda one: (
-            not one.exact,
-            -len(one.places) if one.exact else 0,
-            one.unit != 1,
-            not one.named,
-            0.0 if one.exact else round(one.off, 9),
-            -len(one.places),
-        ),
-    )
-    if role == "both" and not (best.exact or best.named):
-        for other in neighbours:
-            differing = set(other.places) ^ set(best.places)
-            overlap = set(other.places) & set(best.places)
-            zero = all(not _known(numbers[:, place]).any() for place in differing)
-            if overlap and not zero and other.off < CLEAR * best.off:
-                raise DataError(
-                    f"Expected in {path} one choice of columns that sum to 1, found that they do "
-                    f"with and without {listed([names[p] for p in sorted(differing)], 4)}: "
-                    f"{DECLARE}"
-                )
+    exact = [one for one in found if one.exact]
+    if exact:
+        return max(exact, key=lambda one: (len(one.places), one.unit == 1))
+    best = min(found, key=lambda one: (one.unit != 1, round(one.off, 9), -len(one.places)))
+    for other in found:
+        differing = {*other.places} ^ {*best.places}
+        zero = not any(_known(numbers[:, place]).any() for place in differing)
+        overlap = not {*other.places}.isdisjoint(best.places)
+        if role == "both" and overlap and not zero and other.off < CLEAR * best.off:
+            raise DataError(
+                f"Expected in {path} one choice of columns that sum to 1, found that they do with "
+                f"and without {listed([names[p] for p in sorted(differing)], 4)}: {DECLARE}"
+            )
     return best
 
 
-def _summed(numbers: np.ndarray, places: tuple[int, ...], named: bool) -> _Mixture | None:
-    """Returns columns as a mixture, if they sum to 1 or to 100 in every run that has them all."""
+def _summed(numbers: np.ndarray, places: Sequence[int]) -> _Mixture | None:
+    """Returns columns as a mixture, if in every run that has them all they sum to 1 or to 100, or
+    are counts of tokens that sum to one number."""
     values = numbers[:, list(places)]
     values = values[np.isfinite(values).all(1)]
     if len(places) < 2 or 2 * len(values) < len(numbers) or (values < 0).any():
         return None
-    sums = values.sum(1)
-    offs = {unit: float(np.abs(sums / unit - 1).max()) for unit in (1.0, 100.0)}
-    unit = min(offs, key=lambda one: offs[one])
-    if offs[unit] > ROUNDING + UNROUNDED:
+    sums, units = values.sum(1), [1.0, 100.0]
+    whole = len(values) > 1 and not (values % 1).any() and np.ptp(values, 0).all()
+    if whole and values.mean() >= FEWEST_COUNTED:
+        units.append(float(np.median(sums)))
+    off, unit = min((float(np.abs(sums / unit - 1).max()), unit) for unit in units)
+    if off > ROUNDING + UNROUNDED:
         return None
-    return _Mixture(places=places, unit=unit, off=offs[unit], named=named)
+    return _Mixture(places=tuple(places), unit=unit, off=off)
 
 
 def _neighbours(numbers: np.ndarray, places: Sequence[int]) -> list[_Mixture]:
     """Returns all mixtures of columns that stand beside each other among some."""
     found = []
-    for unit in (1.0, 100.0):
-        stretch: list[int] = []
-        for place in (*places, None):
-            if place is not None and _known(numbers[:, place]).max() <= unit * (1 + ROUNDING):
-                stretch.append(place)
-                continue
-            found += _in_stretch(numbers, stretch, unit)
-            stretch = []
-    return found
-
-
-def _in_stretch(numbers: np.ndarray, places: Sequence[int], unit: float) -> list[_Mixture]:
-    """Returns all mixtures of neighbours among columns of which none is above their sum."""
-    values = numbers[:, list(places)]
-    lacking = np.isnan(values).cumsum(1)
-    sums = np.nan_to_num(values).cumsum(1)
-    found = []
     for start in range(len(places) - 1):
-        before = sums[:, start - 1 : start] if start else 0.0
-        without = lacking[:, start - 1 : start] if start else 0
-        own, gaps = sums[:, start + 1 :] - before, lacking[:, start + 1 :] - without
-        off = np.where(gaps > 0, 0.0, np.abs(own / unit - 1)).max(0)
-        for end in np.flatnonzero(off <= ROUNDING + 2 * UNROUNDED):
-            chosen = tuple(places[start : start + 2 + int(end)])
-            if one := _summed(numbers, chosen, False):
+        values = numbers[:, list(places[start:])]
+        lacking = np.isnan(values).cumsum(1)[:, 1:] > 0
+        sums = np.nan_to_num(values).cumsum(1)[:, 1:]
+        least, most = (np.where(lacking, end, sums) for end in (np.inf, -np.inf))
+        most, least = most.max(0), least.min(0)
+        for end in np.flatnonzero(most - least <= 3 * ROUNDING * most):
+            if one := _summed(numbers, places[start : start + 2 + int(end)]):
                 found.append(one)
     return found
-
-
-def _counts(names: Sequence[str], numbers: np.ndarray, places: Sequence[int]) -> list[_Mixture]:
-    """Returns columns of counts of tokens that sum to one number in all runs."""
-    quiet = [p for p in places if not sounds_like_a_metric(names[p])]
-    whole = [p for p in quiet if not (_known(numbers[:, p]) % 1).any()]
-    differing = [p for p in whole if np.ptp(_known(numbers[:, p])) > 0]
-    found = []
-    for group in (*_named_groups(names, differing), *_spans(differing)):
-        values = numbers[:, list(group)]
-        values = values[np.isfinite(values).all(1)]
-        if len(group) < 2 or 2 * len(values) < len(numbers) or len(values) < 2:
-            continue
-        sums = values.sum(1)
-        unit = float(np.median(sums))
-        off = float(np.abs(sums / unit - 1).max()) if unit > 0 else np.inf
-        if values.mean() >= FEWEST_COUNTED and off <= ROUNDING:
-            found.append(_Mixture(places=tuple(group), unit=unit, off=off, named=True))
-    return found
-
-
-def _spans(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Returns all stretches of at least two neighbours."""
-    for start in range(len(places) - 1):
-        for end in range(start + 2, len(places) + 1):
-            yield tuple(places[start:end])
-
-
-def _named_groups(names: Sequence[str], places: Sequence[int]) -> list[tuple[int, ...]]:
-    """Returns columns whose names begin or end alike, and those whose names are what is left of
-    such names: web and code, beside web_2 and code_2."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for place in places:
-        for cut in _cuts(names[place]):
-            groups.setdefault(("begins", names[place][:cut]), []).append(place)
-            groups.setdefault(("ends", names[place][cut:]), []).append(place)
-    found, by_name = list[tuple[int, ...]](), {names[place]: place for place in places}
-    for (end, common), group in groups.items():
-        if len(group) < 2:
-            continue
-        found.append(tuple(group))
-        size = len(common)
-        rests = [names[p][size:] if end == "begins" else names[p][:-size] for p in group]
-        if all(rest in by_name for rest in rests):
-            found.append(tuple(sorted(by_name[rest] for rest in rests)))
-    return list(dict.fromkeys(found))
-
-
-def _cuts(name: str) -> list[int]:
-    """Returns where a name may be cut: between letters, digits and others, and before capitals."""
-    kinds = [
-        "digit" if c.isdigit() else "upper" if c.isupper() else "lower" if c.islower() else "other"
-        for c in name
-    ]
-    pairs = itertools.pairwise(kinds)
-    return [
-        place
-        for place, (one, next_) in enumerate(pairs, 1)
-        if one != next_ and (one, next_) != ("upper", "lower")
-    ]

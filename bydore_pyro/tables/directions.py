@@ -19,9 +19,6 @@ from bydore_pyro.tables.column_names import sounds_like_a_loss
 from bydore_pyro.tables.tables import Asked, Direction, RunsTable
 
 ALL = "all"  # every metric of the table
-PLACEHOLDERS = (0.0, -1.0)  # values that often stand for a run that failed
-NOISY = 0.5  # of the spread of all runs; runs on one mixture that differ by more are named
-FAR = 30.0  # times the interquartile range from the median, where a loss is named
 SAID = 8  # metrics of which a line is printed
 SAME = 1e-6  # weights, and losses as shares of their range, are the same up to here
 
@@ -55,7 +52,6 @@ def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
 
 
 def _named(table: RunsTable, pattern: str) -> list[str]:
-    """Returns the targets that a name, a pattern or `ALL` stands for, at least one."""
     names = [name for name in table.targets if pattern in (ALL, name) or fnmatchcase(name, pattern)]
     if not names:
         raise table.lacking(pattern)
@@ -120,8 +116,7 @@ def _part(table: RunsTable, kept: np.ndarray) -> RunsTable:
 def _first_of_copies(table: RunsTable, metrics: Sequence[str]) -> np.ndarray:
     """Returns which runs ``(N,)`` no earlier one equals in its weights and its metrics.
 
-    Two runs on one mixture differ in their losses, and say how large the noise is. Copies do not
-    differ: a regression would take the noise for none, and believe every loss to its last digit.
+    From copies a regression would conclude that there is no noise.
     """
     losses = table.losses[:, [table.targets.index(name) for name in metrics]]
     unit = np.maximum(np.ptp(losses, axis=0), 1e-300)
@@ -131,7 +126,6 @@ def _first_of_copies(table: RunsTable, metrics: Sequence[str]) -> np.ndarray:
 
 
 def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
-    """Refuses metrics of which nobody knows whether less is better."""
     silent = []
     for name in names:
         values = table.losses_of(name)
@@ -156,21 +150,9 @@ def _refuse_unclear(table: RunsTable, names: Sequence[str]) -> None:
         )
 
 
-def _spread_on_one_mixture(weights: np.ndarray, values: np.ndarray) -> float:
-    """Returns the standard deviation of values ``(N,)`` among runs on one of the mixtures
-    ``(N, K)``; 0 where no mixture has several runs."""
-    _, group = np.unique(np.round(weights / SAME), axis=0, return_inverse=True)
-    group = group.ravel()
-    counts = np.bincount(group)
-    means = np.bincount(group, values) / counts
-    free = len(values) - len(counts)
-    return float(np.sqrt(((values - means[group]) ** 2).sum() / free)) if free else 0.0
-
-
 def _asked(
     table: RunsTable, names: Sequence[str], up: set[str]
 ) -> tuple[dict[str, Asked], list[str]]:
-    """Returns the direction and the best value of metrics, and lines on them."""
     asked, lines = {}, []
     for name in names:
         values = table.losses_of(name)
@@ -183,24 +165,7 @@ def _asked(
         asked[name] = one
         better = "higher" if name in up else "lower"
         best = f"best {values[place]:.6g}, run {one.run}"
-        line = f"{direction}: {name} ({better} is better; {best})"
-        for placeholder in PLACEHOLDERS:
-            where = [run for run, v in zip(table.runs, values, strict=True) if v == placeholder]
-            if where and len(where) < len(values):
-                line += f"; exactly {placeholder:g} in {len(where)} of {len(values)} runs: "
-                line += listed(where, 3)
-        low, median, high = np.quantile(values, (0.25, 0.5, 0.75))
-        far = np.flatnonzero(np.abs(values - median) > FAR * max(high - low, 1e-300))
-        if len(far) and high > low:
-            runs = listed([f"{values[place]:.6g} in run {table.runs[place]}" for place in far], 3)
-            line += f"; far from all others: {runs}"
-        alone = _spread_on_one_mixture(table.weights, values)
-        if alone > NOISY * values.std():
-            line += (
-                f"; runs on one mixture differ by {alone:.3g} (standard deviation), all runs by "
-                f"{values.std():.3g}: were all trained alike?"
-            )
-        lines.append(line)
+        lines.append(f"{direction}: {name} ({better} is better; {best})")
     if len(lines) > SAID:
         rest = len(lines) - SAID
         lines = [*lines[:SAID], f"and {rest} more metrics, which the record names"]

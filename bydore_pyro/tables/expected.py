@@ -130,7 +130,6 @@ def _distances(table: RunsTable, weights: np.ndarray) -> np.ndarray:
 def _scored(
     table: RunsTable, wanted: Wanted, model: Regression, mixtures: Mixtures, prior: np.ndarray
 ) -> tuple[Scored, ...]:
-    """Returns given mixtures, the best first."""
     names, weights = mixtures
     expected = expected_of(model, wanted.shares, wanted.sign, weights)
     distances = _distances(table, weights).min(1).tolist()

@@ -202,7 +202,6 @@ def _law_of(
 
 
 def _share(law: GaussianProcess, process: GaussianProcess) -> float:
-    """Returns the law's share of a prediction."""
     errors, others = law.left_out()[0], process.left_out()[0]
     if len(errors) < PREFERRED_FROM:
         return 0.5

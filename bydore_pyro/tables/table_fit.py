@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -102,7 +102,7 @@ def fit_table(
         found = dataclasses.replace(found, free_weights=tuple((free / free.sum()).tolist()))
     prior = prior_of(table)[0] if prior is None else prior
     record = recorded(table, wanted, model, left, found, prior, bounds, mixtures)
-    notes = [*wanted.notes(), *_notes(table, record)]
+    notes = wanted.notes()
     if model.flat:
         notes.append(
             f"The law of losses alone predicts {model.flat} of {len(wanted.names)} metrics: a "
@@ -132,19 +132,3 @@ def _worth(smaller: RunsTable, table: RunsTable, wanted: Wanted) -> np.ndarray:
     if np.array_equal(losses, wanted.losses):
         raise DataError("Expected a smaller model's runs in --scale_up, found the losses of --runs")
     return worth_of(weights, losses, wanted.own)
-
-
-def _notes(table: RunsTable, record: TableRecord) -> Sequence[str]:
-    """Returns what is to be known of a fit, a sentence each."""
-    notes, domains = [], len(table.domains)
-    if len(table.runs) < domains:
-        notes.append(
-            f"Fitted to {len(table.runs)} runs of {domains} domains, fewer runs than domains: what "
-            "a domain is worth is mostly assumed."
-        )
-    if record.nearness.far:
-        notes.append(
-            f"No run is like this mixture: the nearest one, {record.nearness.run}, has "
-            f"{record.nearness.distance:.0%} of its tokens in other domains."
-        )
-    return notes

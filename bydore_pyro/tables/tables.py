@@ -109,8 +109,6 @@ class RunsTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Sheet:
-    """A file's cells as text, indexed by the runs' names, and lines on how it was read."""
-
     path: Path
     frame: pandas.DataFrame
     notes: tuple[str, ...]
@@ -199,7 +197,6 @@ def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], 
 
 
 def _find(place: Path) -> tuple[Path, Path]:
-    """Returns the table of weights and the table of losses, which may be one file."""
     weights = place
     if place.is_dir():
         patterns = ("ratios.csv", "train_mixture_*.csv", "*_mixture_*.csv")
@@ -215,7 +212,6 @@ def _find(place: Path) -> tuple[Path, Path]:
 
 
 def _read(path: Path) -> _Sheet:
-    """Returns a file's cells, indexed by the runs' names."""
     import pandas
 
     frame, notes = read_cells(path)

@@ -141,7 +141,6 @@ def test_mistakes_are_one_line(
     model, _ = trained
     out = str(tmp_path / "scores.json")
     given = [str(model), "--out", out, "--tasks", "piqa"]
-    write_benchmark(tmp_path / "part", "piqa", examples=False)
     (tmp_path / "broken" / "piqa").mkdir(parents=True)
     (tmp_path / "broken" / "piqa" / "train.jsonl").write_text("goal,label\n")
     other = str(write_lines(tmp_path / "other.jsonl", [{"body": "a bird"}]))
@@ -151,7 +150,6 @@ def test_mistakes_are_one_line(
         path.unlink()
     for arguments, message in (
         (["--tasks", "piqa"], "the following arguments are required: DIR"),
-        ([str(model), "--out", ""], "Expected a value for --out"),
         ([str(model), "--out", "/dev/null/x.json"], "Expected a folder to write to"),
         ([*given, "--device", "tpu9"], "Expected a device of this machine, found 'tpu9'"),
         ([*given, "--tasks", "evil"], "Expected tasks one of 'pile13', 'social_iqa'"),
@@ -160,7 +158,6 @@ def test_mistakes_are_one_line(
         ([*given, "--tasks", own, "--sequence_length", "513"], "Expected --sequence_length <= 512"),
         ([str(bare), "--out", out, "--tasks", other], "Expected a model's folder"),
         ([*given, "--data_dir", str(tmp_path / "broken")], "piqa/train.jsonl, line 1"),
-        ([*given, "--data_dir", str(tmp_path / "part")], "No such file or directory"),
     ):
         assert message in refused("evaluate", *arguments)
     assert not list(tmp_path.glob("*scores*")), "nothing is written"

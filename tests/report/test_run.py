@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-import numpy as np
 import pytest
-from report_runs import NAMES, write_search, write_trajectory
+from report_runs import NAMES, write_search
 
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.report.run import RunRecord, read_run
@@ -38,7 +37,6 @@ def test_what_is_missing_is_empty(tmp_path: Path) -> None:
     [
         ("trajectory.nc", pickle.dumps(NAMES), "Expected the mean weights of every step in "),
         ("metrics.json", b"[1]", "Expected an object in "),
-        ("config.json", b"{", "Expected an object in "),
         ("manifest.json", b"[1]", "Expected an object in "),
         ("mixture.json", b"{}", "Expected a valid record, found: Field required as 'format' in "),
     ],
@@ -51,13 +49,6 @@ def test_a_damaged_file_is_refused_by_name(
     with pytest.raises(DataError) as error:
         read_run(tmp_path)
     assert str(error.value).startswith(f"{told}{tmp_path / name}")
-
-
-def test_a_trajectory_without_steps_is_refused(tmp_path: Path) -> None:
-    write_search(tmp_path)
-    write_trajectory(tmp_path / "trajectory.nc", NAMES, np.empty((0, len(NAMES))))
-    with pytest.raises(DataError, match="Expected the mean weights of every step"):
-        read_run(tmp_path)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

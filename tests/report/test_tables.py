@@ -186,9 +186,3 @@ def test_bounds_have_their_price() -> None:
         "within 0.01 nats": ["0.100 to 0.300"] * 4 + [""],
         "10 % more text brings": ["", "0.0123", "", "", ""],
     }
-
-
-def test_without_a_forecast_there_are_no_tables_of_losses() -> None:
-    assert not outlook_table(Outlook()).rows
-    assert not bounds_table(Outlook()).rows
-    assert price_columns(Outlook(), NAMES) == {}

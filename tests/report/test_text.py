@@ -11,7 +11,6 @@ from report_runs import (
     write_fit,
     write_json,
     write_search,
-    write_seeds,
 )
 
 from bydore_pyro.errors import RunFolderError
@@ -33,16 +32,11 @@ def test_several_runs_are_one_table(tmp_path: Path) -> None:
     assert not any("Next:" in line or line.startswith("good ") for line in lines)
 
 
-def test_searches_with_several_seeds_have_a_table_of_their_weights(tmp_path: Path) -> None:
-    assert "The weights over 3 seeds" in report_text(*write_seeds(tmp_path / "seeds", 3))
-
-
 def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
     folder = write_search(tmp_path / "run")
     write_json(folder / "metrics.json", {"stopped": "disk <full>", "steps": 7})
-    for folders in ((folder,), (folder, write_search(tmp_path / "other"))):
-        with pytest.raises(RunFolderError, match=r"stopped after 7 steps \(disk <full>\)"):
-            report_text(*folders)
+    with pytest.raises(RunFolderError, match=r"stopped after 7 steps \(disk <full>\)"):
+        report_text(folder)
 
 
 def test_what_does_not_compare_is_said(tmp_path: Path) -> None:

@@ -28,8 +28,6 @@ def cells(tmp_path: Path, text: str) -> tuple[list[list[str]], tuple[str, ...]]:
         (PLAIN.replace(",", " ; "), ["cells separated by semicolons"]),
         (PLAIN.replace(",", ";").replace(".", ","),
          ["cells separated by semicolons", "decimal commas"]),
-        ("\n".join(f'"{line}"' for line in PLAIN.replace(",", ";").replace(".", ",").split()),
-         ["cells separated by semicolons", "decimal commas"]),
         ('run,a,loss\nx,"0,25","3,5"\ny,"0,5",1250\n', ["decimal commas"]),
         ("run,a,loss\nx,25%,3.5\ny,50 %,1250\n", ["percent signs, taken as hundredths: a"]),
     ],
