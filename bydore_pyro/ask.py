@@ -79,23 +79,21 @@ def ask(
     options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
     seed = options.run.seed
     # The same text is kept as for the search.
-    domains = setup.search_domains(options, whole.corpus, seed, whole.num_domains)
+    domains = setup.domains_of(options, whole.corpus, seed, search=True, count=whole.num_domains)
     setup.tell_cautions(options, domains)
     texts = setup.hashes_of(whole)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    question = setup.question_of(
-        options, domains
-    )  # refused, as the mixtures, before anything is read
-    given = _given(config, domains)
+    # Refused, as the mixtures, before anything is read.
+    question = setup.question_of(options, domains)
+    sources = [one for one in (config.mixture, config.against) if one is not None]
+    given = [setup.weights_of(source, domains) for source in sources]
     if given and (anew or not setup.forecasts(names, readings)):
         raise DataError(
             "Expected a search that read the losses of all these domains twice or more, for a "
             "forecast of --mixture, found none"
         )
     cost = Cost()
-    rounds = _rounds(options, whole, domains, kept, anew, cost)
-    with cost.part("guide"):
-        targets = setup.targets_of(domains, rounds, seed, measured=whole.names)
+    targets = _targets(options, whole, domains, kept, anew, cost)
     tried = None if anew else _own_trials(run, record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
     known = [] if anew else readings
@@ -162,12 +160,6 @@ def _kept(
     return kept
 
 
-def _given(config: setup.AskConfig, domains: Domains) -> list[Tensor]:
-    """Returns the weights ``(K,)`` of the mixture that is asked about, and of the other one."""
-    sources = [one for one in (config.mixture, config.against) if one is not None]
-    return [setup.weights_of(source, domains) for source in sources]
-
-
 def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
     """Returns the mixture that was asked about, as its source has it."""
     if source not in setup.KNOWN:
@@ -223,20 +215,20 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
     return left
 
 
-def _rounds(
+def _targets(
     options: setup.Options,
     everything: Domains,
     asked: Domains,
     kept: Sequence[measure.Measurement],
     anew: Sequence[str],
     cost: Cost,
-) -> list[measure.TargetMeasurement]:
+) -> setup.Targets:
     """Measures the domains that the search did not know where it measured the others, and reads the
     targets there."""
     from tqdm import tqdm
 
-    proxy = setup.proxy_of(options, asked, cost)
-    sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
+    proxy, seed = setup.proxy_of(options, asked, cost), options.run.seed
+    sketch = GradientSketch(proxy, options.search.sketch_size, seed)
     each = options.search.sequences_of_round(everything.num_domains)
 
     def with_new(one: measure.Measurement) -> measure.Measurement:
@@ -246,5 +238,5 @@ def _rounds(
             own = measure.measure(sketch, everything, each, one.step, known)
         return dataclasses.replace(one, samples=own.samples)
 
-    bar = tqdm(kept, unit="round", desc="targets")
-    return setup.read_targets(sketch, map(with_new, bar), asked)
+    measured = map(with_new, tqdm(kept, unit="round", desc="targets"))
+    return setup.targets_of(sketch, measured, asked, seed, order=everything.names)

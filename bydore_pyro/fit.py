@@ -64,9 +64,12 @@ class MethodOptions(setup.Options):
 def problem_of(options: MethodOptions, domains: data.Domains, runs: Path) -> trials.Problem:
     """Returns the problem that options pose. Its finished proxies lie in the folder `runs`; they
     are evaluated on the validation set, all of which a search reads too."""
+    question = setup.question_of(options, domains)
     return dataclasses.replace(
         search.plain_problem(options, domains, runs),
         budget=options.budget.budget,
+        most=question.most,
+        least=question.least,
         run_tokens=options.repeated_tokens,
     )
 

@@ -100,7 +100,7 @@ def test_a_question_is_refused_before_anything_is_read(
     measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Domains are dropped, so that a mixture of all of them is none of these."""
-    monkeypatch.setattr("bydore_pyro.ask._rounds", None)
+    monkeypatch.setattr("bydore_pyro.ask._targets", None)
     all_three = tmp_path / "all.json"
     all_three.write_text('{"a": 0.5, "b": 0.2, "c": 0.3}')
     monkeypatch.chdir(tmp_path)

@@ -33,9 +33,9 @@ DIGITS = 9  # of weights that are tried: processes that share the proxies must a
 
 
 def plain_problem(options: setup.Options, domains: data.Domains, runs: Path) -> trials.Problem:
-    """Returns the problem that the options of a search pose, without a limit of cost; its finished
-    proxies lie in the folder `runs`."""
-    corpus, question = domains.corpus, setup.question_of(options, domains)
+    """Returns the problem that the options of a search pose, without bounds and without a limit of
+    cost; its finished proxies lie in the folder `runs`."""
+    corpus = domains.corpus
     return trials.Problem(
         corpus=corpus,
         names=domains.names,
@@ -49,8 +49,6 @@ def plain_problem(options: setup.Options, domains: data.Domains, runs: Path) -> 
         seed=options.run.seed,
         budget=math.inf,
         runs=runs,
-        most=question.most,
-        least=question.least,
         run_tokens=options.question.target_tokens,
         cluster=options.run.cluster,
     )

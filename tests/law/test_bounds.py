@@ -18,14 +18,9 @@ def vector(*values: float) -> Tensor:
     [
         ((0, 0, 0), (1, 1, 1), (1, 1, 1)),
         ((0, 0, 0), (0, 1, 1), (0, 1, 1)),
-        ((0, 0, 0), (1e-7, 1, 1), (1, 1, 1)),
-        ((0, 0, 0), (1e-10, 1, 1), (0, 1, 1)),
         ((0.3, 0, 0), (0.3, 1, 1), (0, 1, 1)),
         ((0.3, 0.3, 0), (0.3, 0.3, 1), (0, 0, 0)),  # the last follows from the others
-        ((0.3, 0.3, 0.4), (1, 1, 1), (0, 0, 0)),
         ((0, 0, 0), (0.5, 0.3, 0.2), (0, 0, 0)),
-        ((0.1, 0.2, 0.7), (0.1, 0.2, 0.7), (0, 0, 0)),
-        ((0, 0, 1), (1, 1, 1), (0, 0, 0)),
     ],
 )
 def test_what_is_free(
@@ -55,10 +50,7 @@ def test_sums_of_float32_are_1() -> None:
     [
         ((0.4, 0.4, 0.4), (1, 1, 1), "at_least to sum to 1 at most and at_most to 1 at least, ac"),
         ((0, 0, 0), (0.3, 0.3, 0.3), "actual 0 and 0.9"),
-        ((0, 0, 0.001), (0, 0, 0.999999), "actual 0.001 and 0.999999"),
         ((0.5, 0, 0), (0.4, 1, 1), "Expected 0 <= at_least <= at_most"),
-        ((-0.1, 0, 0), (1, 1, 1), "Expected 0 <= at_least <= at_most"),
-        ((torch.nan, 0, 0), (1, 1, 1), "Expected 0 <= at_least <= at_most"),
     ],
 )
 def test_bounds_without_a_mixture(

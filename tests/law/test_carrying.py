@@ -83,12 +83,6 @@ def test_elsewhere_a_slope_is_what_the_law_says_of_that_length(times: float) -> 
 
 
 @pytest.mark.parametrize("length", [0.0, -1.0, float("nan"), float("inf")])
-def test_no_length(length: float) -> None:
-    with pytest.raises(ValueError, match="Expected length > 0, finite"):
-        carried(stationary(3, 2), length)
-
-
-@pytest.mark.parametrize("length", [0.0, -1.0, float("nan"), float("inf")])
 def test_what_is_no_length_is_refused(length: float) -> None:
     for given in ((length, 1.0), (1.0, length)):
         with pytest.raises(ValueError, match="Expected lengths > 0, finite, actual"):

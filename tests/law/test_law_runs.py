@@ -26,28 +26,15 @@ def changed(table: torch.Tensor, value: float) -> torch.Tensor:
     ("given", "message"),
     [
         ({"losses": changed(LOSSES, torch.nan)}, "Expected finite losses, actual 1 NaN"),
-        ({"losses": LOSSES[:, 0]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (6,)"),
         ({"losses": LOSSES[1:]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (5, 3)"),
-        ({"losses": LOSSES[:, :0]}, "one domain and one target or more, actual 3 domains and 0"),
-        ({"tokens": TOKENS[:, :0]}, "one domain and one target or more, actual 0 domains and 3"),
-        ({"tokens": TOKENS[:0], "losses": LOSSES[:0]}, "two readings of runs or more, actual 0"),
         ({"tokens": TOKENS[:1], "losses": LOSSES[:1]}, "two readings of runs or more, actual 1"),
         ({"tokens": changed(TOKENS, -0.1)}, "Expected finite tokens >= 0, some in every run"),
-        ({"tokens": changed(TOKENS, torch.inf)}, "Expected finite tokens >= 0"),
-        ({"tokens": 0 * TOKENS}, "some in every run, actual least 0, least sum 0"),
         ({"transfer": CROSS[:2]}, "Expected finite transfer (T, K) = (3, 3), actual (2, 3)"),
-        ({"transfer": changed(CROSS, torch.nan)}, "Expected finite transfer (T, K) = (3, 3)"),
         ({"transfer": changed(CROSS, 0.0)}, "Expected c_tt > 0, actual 0 at target 1"),
         ({"losses": torch.cat([LOSSES[:, :2], torch.full((6, 1), 2.5)], 1)},
          "Expected losses that vary over the runs, actual target 2: all 2.5"),
         ({"own": [0, 1]}, "Expected 3 own domains, integers in [-1, 2], actual [0, 1]"),
-        ({"own": [0, 1, 3]}, "3 own domains, integers in [-1, 2], actual [0, 1, 3]"),
-        ({"own": [0.5, 0.3, 0.2]}, "3 own domains, integers in [-1, 2], actual [0.5, 0.3"),
-        ({"own": [0, 1, torch.nan]}, "3 own domains, integers in [-1, 2], actual [0.0, 1.0, nan]"),
-        ({"own": [True, False, True]}, "3 own domains, integers in [-1, 2], actual [True, "),
-        ({"own": torch.eye(3)}, "3 own domains, integers in [-1, 2], actual [[1.0, "),
         ({"rho": 0.0}, "Expected rho in (0, 1], actual 0.0"),
-        ({"rho": 1.1}, "Expected rho in (0, 1], actual 1.1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
@@ -57,22 +44,12 @@ def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        (TOKENS[0], "Expected tokens (M, K), actual (3,)"),
-        (TOKENS[:, :2], "Expected tokens (..., 3), actual (6, 2)"),
-        (
-            changed(TOKENS, -0.1),
-            "Expected finite tokens >= 0, some in every run",
-        ),
-        (changed(TOKENS, torch.nan), "Expected finite tokens >= 0"),
-    ],
-)
-def test_what_is_no_mixture_is_not_predicted(tokens: torch.Tensor, message: str) -> None:
-    with pytest.raises(ValueError) as found:  # noqa: PT011
-        fit_law(TOKENS, LOSSES, CROSS).predict(tokens)
-    assert message in str(found.value)
+def test_what_is_no_mixture_is_not_predicted() -> None:
+    law = fit_law(TOKENS, LOSSES, CROSS)
+    with pytest.raises(ValueError, match=r"Expected tokens \(\.\.\., 3\), actual \(6, 2\)"):
+        law.predict(TOKENS[:, :2])
+    with pytest.raises(ValueError, match="Expected finite tokens >= 0, some in every run"):
+        law.predict(changed(TOKENS, -0.1))
 
 
 def test_transfer_is_measured_at_each_targets_own_domain() -> None:
@@ -98,13 +75,7 @@ def test_as_many_targets_as_domains_are_these() -> None:
     assert LawRuns.of(TOKENS, LOSSES[:, :2]).own.tolist() == [[0] * 3] * 2
 
 
-@pytest.mark.parametrize("own", [torch.tensor([2.0, -1.0, 0.0]), np.array([2, -1, 0]), [2, -1, 0]])
-def test_own_domains_are_whole_numbers_of_any_type(own: Any) -> None:
-    runs = LawRuns.of(TOKENS, LOSSES, own=own)
-    assert runs.own.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
-
-
-@pytest.mark.parametrize("unit", [1e-300, 1e-9, 2.0, 1e6, 1e25, 1e200])
+@pytest.mark.parametrize("unit", [1e-300, 2.0, 1e200])
 def test_units_cancel(unit: float) -> None:
     """Tokens in any unit, losses in any unit and, as far as digits reach, from any zero."""
     plain = fit_law(TOKENS, LOSSES, CROSS)

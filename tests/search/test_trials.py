@@ -27,14 +27,13 @@ from bydore_pyro.setup.run import Found
 def test_the_trials_are_those_of_the_options(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("--target_tokens", "1e5", "--max_epochs", "9", "--trials")
+    given = ("--target_tokens", "1e5", "--trials")
     options = options_for(store, *given, "3")
     domains = load_domains(options)
     plan = trial_plan(options, domains, tmp_path)
     assert plan == TrialPlan(plan.problem, 3, options.search.trial_steps)
     problem = plain_problem(options, domains, tmp_path)
     assert (problem.budget, problem.runs, problem.run_tokens) == (math.inf, tmp_path, 1e5)
-    assert problem.most == domains.most_weights(9, 1e5)
     assert plain_problem(options_for(store), domains, tmp_path).run_tokens is None
     for none in (("--trials", "0"), ("--evidence", "linear")):
         assert trial_plan(options_for(store, *none), domains, tmp_path) is None

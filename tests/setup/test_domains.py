@@ -23,7 +23,6 @@ from bydore_pyro.setup.domains import (
     load_domains,
     processes,
     proxy_of,
-    search_domains,
     uniform_weights,
     with_targets,
 )
@@ -46,12 +45,16 @@ def test_options_become_domains(store: Path, capsys: pytest.CaptureFixture[str])
     assert every.validation_shares == dict.fromkeys("abc", 1 / 3)
 
 
-def test_what_cannot_be_answered_is_refused_before_anything_long(store: Path) -> None:
-    asked = options(store, "--max_epochs", "1", "--target_tokens", "1e5", "--at_least", "a=.9")
-    with pytest.raises(DataError, match="within --max_epochs"):
-        load_domains(asked)
+def test_what_cannot_be_read_is_refused_before_anything_long(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DataError, match="every added domain once, found 'a' again in"):
         load_domains(options(store), [str(store), str(store)])
+    monkeypatch.chdir(tmp_path)
+    Path("notes.md").write_text("words")
+    for name, message in (("notes.md", r"or of text \(\.txt\)"), ("lost.txt", "found none: lost")):
+        with pytest.raises(DataError, match=f"{message}.*"):
+            load_domains(options(store, "--validation", name))
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:
@@ -66,9 +69,9 @@ def test_a_search_keeps_what_it_measures(store: Path) -> None:
         assert kept[name] + left == min(most, total[name] // 3)
         assert left == min(2, min(most, total[name] // 3) // 4), "--smoke checks on two"
         assert domains.sequences()[name] == total[name], "a run reads all of it"
-    linear = search_domains(options(store, "--evidence", "linear"), domains.corpus, 0)
+    linear = domains_of(options(store, "--evidence", "linear"), domains.corpus, 0, search=True)
     assert linear.sequences() == total
-    of_two = search_domains(options(store, "--domains", "a", "b"), domains.corpus, 0)
+    of_two = domains_of(options(store, "--domains", "a", "b"), domains.corpus, 0, search=True)
     assert of_two.names == ("a", "b")
     assert of_two.measurable().max() <= matching.search.measured_sequences(2)
 
@@ -165,15 +168,6 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     assert f"warning: {line}" in capsys.readouterr().err
 
 
-def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
-    given = options(store)
-    domains = load_domains(given)
-    belongs = belongs_of(given, domains)
-    assert belongs["domains"] == hashes_of(domains)
-    assert list(hashes_of(domains)) == list(domains.names)
-    assert belongs_of(options(store, "--seed", "1"), domains) != belongs
-
-
 def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:
     """Equal shapes, another activation: another model. Where the file lies says nothing."""
     content = json.loads((PROXY / "config.json").read_text())
@@ -187,3 +181,6 @@ def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Pa
     assert differs == {"config.json", "config.json's hidden_act"}
     path.write_text(json.dumps({k: v for k, v in content.items() if k != "hidden_act"}))
     assert belongs_of(given, load_domains(given))["config.json"] != found[0]["config.json"]
+    domains = load_domains(given)
+    assert found[0]["domains"] == hashes_of(domains)
+    assert list(hashes_of(domains)) == list(domains.names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.setup.places import absolute, mixture_anywhere, targets_anywhere
+from bydore_pyro.setup.places import absolute, mixture_anywhere
 
 
 def test_what_is_there_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,8 +17,6 @@ def test_what_is_there_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Monk
     whole = f"{tmp_path}/x=y"
     assert absolute("t.jsonl") == f"{whole}/t.jsonl"
     assert absolute("hub:pile") == "hub:pile"
-    targets = targets_anywhere(["t.jsonl", "t.jsonl=2", "code"])
-    assert targets == [f"{whole}/t.jsonl", f"{whole}/t.jsonl=2", "code"]
     assert mixture_anywhere("today.json") == f"{whole}/today.json"
     assert mixture_anywhere("natural") == "natural", "no file of that name"
     assert mixture_anywhere("published:doremi") == "published:doremi"
