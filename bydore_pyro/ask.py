@@ -75,7 +75,8 @@ def ask(
     whole = setup.load_domains(options, config.add, config.text_column)
     kept = _kept(run, record, options, whole)
     readings = list(measure.read_readings(run))
-    names = _remaining(whole.names, config.drop)
+    dropped = selected(config.drop, whole.names)
+    names = [name for name in whole.names if name not in dropped]
     options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
     seed = options.run.seed
     # The same text is kept as for the search.
@@ -193,8 +194,10 @@ def _judged(
 def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedSteps | None:
     """Returns the trials that the search made, where the question is about the same domains and
     the same targets, which its trials were read on; None elsewhere."""
-    targets = domains.validation_shares
-    if targets.keys() != record.targets.keys():
+    targets, made = domains.validation_shares, record.trials
+    if targets.keys() != record.targets.keys() or made is None:
+        return None
+    if any({*one.weights} != {*domains.names} for one in made.tried):
         return None
     with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
         before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
@@ -204,15 +207,7 @@ def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedStep
             return None
         if before[name]["validation"]["sha256"] != now[name]["validation"]["sha256"]:
             return None
-    return search.tried_before(record.trials, domains)
-
-
-def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
-    gone = selected(dropped, names)
-    left = [name for name in names if name not in gone]
-    if len(left) < 2:
-        raise DataError(f"Expected at least two domains after --drop, found {len(left)}")
-    return left
+    return made
 
 
 def _targets(

@@ -37,7 +37,6 @@ from bydore_pyro.setup import (
     begin_run,
     language_model,
     load_domains,
-    uniform_weights,
 )
 from bydore_pyro.terminal import tell
 
@@ -155,7 +154,7 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
     training = train_on_mixture(
         domains,
         proxy,
-        uniform_weights(domains),
+        dict.fromkeys(domains.names, 1 / domains.num_domains),
         max(search.measured_steps),
         search.batch_sequences,
         seed=seed,

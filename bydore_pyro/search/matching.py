@@ -68,7 +68,18 @@ def search(
             terminal.tell(
                 "warning: the draws of the posterior have not settled: intervals are rough"
             )
-        check = _checked(options, domains, sketch, measured[-1], targets)
+        check, last, match = None, targets.rounds[-1], targets.found
+        if options.search.check_sequences:
+            # On fresh text, at the parameters of the last measurement, which the model still has.
+            with cost.part("check"):
+                check = measure.check_residual(
+                    domains,
+                    sketch,
+                    last.residual(match, measured[-1]),
+                    match.weights,
+                    core.covariance_of([last.evidence], match.optimum),
+                    1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
+                )
         known = setup.search_readings(options, measured)
         given = domains, targets, known, plan, cost
         try:
@@ -151,29 +162,6 @@ def _measured(
 
     drive.take(steps(), round_is_next)
     return found
-
-
-def _checked(
-    options: setup.Options,
-    domains: data.Domains,
-    sketch: GradientSketch,
-    measured: measure.Measurement,
-    targets: setup.Targets,
-) -> measure.ResidualCheck | None:
-    """Checks the match on fresh text, at the parameters of the last measurement, which the model
-    still has; None where no text is set aside."""
-    if not options.search.check_sequences:
-        return None
-    found, last = targets.found, targets.rounds[-1]
-    with sketch.model.cost.part("check"):
-        return measure.check_residual(
-            domains,
-            sketch,
-            last.residual(found, measured),
-            found.weights,
-            core.covariance_of([last.evidence], found.optimum),
-            1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
-        )
 
 
 def search_in(

@@ -133,13 +133,6 @@ class TrialPlan:
         return tried_steps(self.steps, lengths, weights_of_trials, losses), readings
 
 
-def tried_before(record: TriedSteps | None, domains: data.Domains) -> TriedSteps | None:
-    """Returns the trials of a finished run if they are of the same domains; else None."""
-    if record is None or any({*one.weights} != {*domains.names} for one in record.tried):
-        return None
-    return record
-
-
 def answered(
     question: Question,
     domains: data.Domains,

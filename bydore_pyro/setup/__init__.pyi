@@ -6,7 +6,6 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import proxy_of as proxy_of
-from .domains import uniform_weights as uniform_weights
 from .metrics import common_metrics as common_metrics
 from .metrics import learning_of as learning_of
 from .metrics import peak_memory_megabytes as peak_memory_megabytes

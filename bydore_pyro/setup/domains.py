@@ -245,8 +245,3 @@ def belongs_of(options: Options, domains: data.Domains) -> dict[str, Any]:
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,
     }
-
-
-def uniform_weights(domains: data.Domains) -> dict[str, float]:
-    """Returns ``1 / K`` for every domain."""
-    return dict.fromkeys(domains.names, 1 / domains.num_domains)

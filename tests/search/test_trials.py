@@ -18,7 +18,7 @@ from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.measure.readings import read_readings
 from bydore_pyro.proxy.proxy import Cost
 from bydore_pyro.search.matching import search, search_in
-from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan, tried_before
+from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.question import question_of
 from bydore_pyro.setup.run import Found
@@ -104,11 +104,6 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
     )
     bounded = options_for(store, *WITHHELD, "--at_least", "c=0.3")
     asked = question_of(bounded, load_domains(bounded))
-    again = tried_before(found.metrics.trials, load_domains(options_for(store, *WITHHELD)))
-    assert again == tried
-    others = load_domains(options_for(store))
-    assert tried_before(found.metrics.trials, others) is None, "of other domains"
-    assert tried_before(None, others) is None
     law = best_of(alone, asked).decision.weights
     assert [*tried.tried[0].weights.values()] == pytest.approx(law.tolist(), abs=1e-6)
 

@@ -23,7 +23,6 @@ from bydore_pyro.setup.domains import (
     load_domains,
     processes,
     proxy_of,
-    uniform_weights,
     with_targets,
 )
 from bydore_pyro.setup.options import SMOKE, Options
@@ -37,7 +36,6 @@ def options(store: Path, *more: str) -> Options:
 def test_options_become_domains(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = options(store, "--max_epochs", "2", "--target_tokens", "9000")
     domains = load_domains(given)
-    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
     other = domains_of(given, domains.corpus, seed=1)
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect" not in capsys.readouterr().err, "nobody asked for --smoke's cap"
