@@ -35,12 +35,10 @@ def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Le
     nothing of the text, and the weights found from them mean nothing.
 
     Args:
-        loss: Of the validation set at the end, nats per token; NaN where it was not measured.
+        loss: Of the validation set at the end, nats per token.
         vocabulary: ``V``.
         checkpoint: Whether it was trained elsewhere.
     """
-    if not math.isfinite(loss):
-        return Learning()
     uniform = math.log(vocabulary)
     whose, advice = "the proxy", "more --steps or another --learning_rate may help"
     if checkpoint:

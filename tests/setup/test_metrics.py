@@ -22,7 +22,7 @@ from bydore_pyro.setup.metrics import (
     results_of,
     run_epochs,
 )
-from bydore_pyro.setup.record import Learning, Metrics
+from bydore_pyro.setup.record import Metrics
 
 
 def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
@@ -80,4 +80,3 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
     assert (found.warning == "") == learned
     of_another = learning_of(uniform, 280, checkpoint=True).warning
     assert "the model has not learned" in of_another
-    assert learning_of(math.nan, 280) == Learning()
