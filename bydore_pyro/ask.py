@@ -98,7 +98,7 @@ def ask(
     tried = None if anew else _own_trials(run, record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
     known = [] if anew else readings
-    answer, _ = search.answered(question, domains, targets, known, plan, cost, tried, seed=seed)
+    answer, _ = search.answered(question, targets, known, plan, cost, tried, seed=seed)
     metrics = setup.common_metrics(
         *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
     )

@@ -81,7 +81,7 @@ def search(
                     1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
                 )
         known = setup.search_readings(options, measured)
-        given = domains, targets, known, plan, cost
+        given = targets, known, plan, cost
         try:
             answer, readings = answered(question, *given, seed=seed)
         except ValueError as error:  # what was measured is not lost for it

@@ -75,7 +75,7 @@ class TrialPlan:
     """The trials that are to be run, at a constant rate, as the search's own run.
 
     Attributes:
-        problem: Text, proxy, target and caps; finished proxies lie in its folder.
+        problem: Text, proxy and target; finished proxies lie in its folder.
         count: How many, at most; three where the law has no mixture.
         steps: Of each.
     """
@@ -135,7 +135,6 @@ class TrialPlan:
 
 def answered(
     question: Question,
-    domains: data.Domains,
     targets: setup.Targets,
     readings: Sequence[measure.Reading],
     plan: TrialPlan | None,
@@ -151,7 +150,6 @@ def answered(
 
     Args:
         question: What is asked.
-        domains: The text.
         targets: As the run has read them.
         readings: Of the search and of trials that were made before.
         plan: New trials; None without any.
@@ -168,7 +166,7 @@ def answered(
     readings = list(readings)
     found, drawn = targets.found, targets.drawn
     with cost.part("law"):
-        forecast = setup.forecast_for(domains, targets, readings, seed)
+        forecast = targets.forecast(readings, seed)
     if (tried is None and plan is None) or by_law(found, question, forecast):
         tried = None
     elif plan is not None and (tried is None or plan.count > len(tried.tried)):
@@ -179,6 +177,6 @@ def answered(
         if readings:  # else no run tells the targets' losses
             readings += read
             with cost.part("law"):
-                forecast = setup.forecast_for(domains, targets, readings, seed)
+                forecast = targets.forecast(readings, seed)
     with cost.part("law"):
         return answer_of(found, drawn, question, tried, forecast), readings

@@ -35,7 +35,6 @@ from .run import leave_answer as leave_answer
 from .run import write_inputs as write_inputs
 from .run import write_text_index as write_text_index
 from .targets import Targets as Targets
-from .targets import forecast_for as forecast_for
 from .targets import forecasts as forecasts
 from .targets import search_readings as search_readings
 from .targets import targets_of as targets_of

@@ -86,7 +86,7 @@ def common_metrics(
             draws=targets.drawn.convergence,
             check=check or measure.ResidualCheck(),
         )
-        more["targets"] = targets.records(names)
+        more["targets"] = targets.records()
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,

@@ -21,6 +21,7 @@ class Targets:
     """The targets of a run, together and each by itself.
 
     Attributes:
+        names: The domains.
         rounds: Of all of them together.
         found: The evidence of the rounds.
         drawn: Its posterior.
@@ -33,6 +34,7 @@ class Targets:
         transfer: Cross products of all these domains' gradients.
     """
 
+    names: tuple[str, ...]
     rounds: Sequence[measure.TargetMeasurement]
     found: core.Matching
     drawn: core.Posterior
@@ -43,9 +45,33 @@ class Targets:
     measured: Sequence[str]
     transfer: Tensor
 
-    def records(self, names: Sequence[str]) -> dict[str, TargetRecord]:
-        """Returns what each target is made of, of domains of these names; nothing where every
-        domain is a target."""
+    def forecast(self, readings: Sequence[measure.Reading], seed: int) -> answer.Forecast | None:
+        """Fits the law to readings of the domains, the search's first; None where `forecasts` finds
+        them too few: of a checkpoint, or of a domain without held-out text.
+
+        What the runs have read of domains that are not to be trained on counts too.
+        """
+        if not forecasts(self.names, readings):
+            return None
+        trained = [n for n in self.measured if all(n in one.tokens for one in readings)]
+        read = [n for n in trained if forecasts([n], readings)]
+        trained = [*read, *(name for name in trained if name not in read)]
+        places = [self.measured.index(name) for name in trained]
+        of_targets = self.losses
+        if of_targets is None:
+            of_targets = torch.tensor([[r.losses[n] for n in self.importance] for r in readings])
+        runs = answer.RunLosses(
+            tokens=torch.tensor([[one.tokens[n] for n in trained] for one in readings]).double(),
+            losses=torch.tensor([[one.losses[n] for n in read] for one in readings]).double(),
+            transfer=self.transfer[places[: len(read)]][:, places],
+            of_targets=of_targets.double(),
+        )
+        return answer.forecast_of(
+            self.names, runs, self.compositions, self.importance, self.unexplained, seed
+        )
+
+    def records(self) -> dict[str, TargetRecord]:
+        """Returns what each target is made of; nothing where every domain is a target."""
         if self.losses is None:
             return {}
         found = {}
@@ -54,9 +80,9 @@ class Targets:
             low, high = answer.interval_of_draws(draws.numpy()).T
             found[name] = TargetRecord(
                 importance=self.importance[name],
-                composition=by_name(names, draws.mean(0)),
-                low=by_name(names, low),
-                high=by_name(names, high),
+                composition=by_name(self.names, draws.mean(0)),
+                low=by_name(self.names, low),
+                high=by_name(self.names, high),
                 unexplained=unexplained,
             )
         return found
@@ -125,6 +151,7 @@ def targets_of(
                 }
                 unexplained = [one.unexplained for one in alone.values()]
     return Targets(
+        names=domains.names,
         rounds=rounds,
         found=found,
         drawn=drawn,
@@ -151,39 +178,9 @@ def search_readings(
 
 
 def forecasts(names: Sequence[str], readings: Sequence[measure.Reading]) -> bool:
-    """Whether a law can be fitted to readings of the domains (see `forecast_for`)."""
+    """Whether a law can be fitted to readings: two or more, on the text of all these domains, by
+    runs that trained on all of it, with losses that moved."""
     known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
     if len(readings) < FEWEST or not known:
         return False
     return all(len({one.losses[name] for one in readings}) > 1 for name in names)
-
-
-def forecast_for(
-    domains: data.Domains, targets: Targets, readings: Sequence[measure.Reading], seed: int
-) -> answer.Forecast | None:
-    """Fits the law to readings of the domains, the search's first; None where they are too few.
-
-    One is too few, as of a checkpoint; so is a domain without held-out text, one on whose text no
-    run has trained, or one whose loss never moved. What the runs have read of domains that are not
-    to be trained on counts too.
-    """
-    names = domains.names
-    if not forecasts(names, readings):
-        return None
-    trained = [n for n in targets.measured if all(n in one.tokens for one in readings)]
-    read = [n for n in trained if forecasts([n], readings)]
-    trained = [*read, *(name for name in trained if name not in read)]
-    places = [targets.measured.index(name) for name in trained]
-    losses = torch.tensor([[one.losses[name] for name in read] for one in readings]).double()
-    of_targets = targets.losses
-    if of_targets is None:
-        of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
-    runs = answer.RunLosses(
-        tokens=torch.tensor([[one.tokens[name] for name in trained] for one in readings]).double(),
-        losses=losses,
-        transfer=targets.transfer[places[: len(read)]][:, places],
-        of_targets=of_targets.double(),
-    )
-    return answer.forecast_of(
-        names, runs, targets.compositions, targets.importance, targets.unexplained, seed
-    )

@@ -23,7 +23,6 @@ from bydore_pyro.setup.domains import belongs_of, language_model, load_domains
 from bydore_pyro.setup.question import question_of
 from bydore_pyro.setup.targets import (
     Targets,
-    forecast_for,
     forecasts,
     search_readings,
     targets_are_domains,
@@ -85,7 +84,7 @@ def test_of_all_domains_it_is_known_what_they_are_made_of(store: Path, measured_
     made = torch.cat([*targets.compositions.values()])
     assert torch.equal(made, torch.eye(3).double())
     assert targets.unexplained == [0.0, 0.0, 0.0]
-    forecast = forecast_for(domains, targets, search_readings(options, kept), 0)
+    forecast = targets.forecast(search_readings(options, kept), 0)
     assert forecast is not None
     losses = torch.tensor([[one.held_out[name] for name in domains.names] for one in kept])
     torch.testing.assert_close(forecast.known.of_targets, losses.double())
@@ -106,7 +105,7 @@ def test_naming_every_domain_asks_for_all_of_them(store: Path, measured_run: Pat
 def test_a_forecast_rests_on_the_readings(both: Read) -> None:
     options, domains, kept, targets = both
     readings = search_readings(options, kept)
-    forecast = forecast_for(domains, targets, readings, 0)
+    forecast = targets.forecast(readings, 0)
     assert forecast is not None
     assert forecast.length == pytest.approx(40 * options.batch_tokens)
     uniform = torch.full((3,), 1 / 3).double()
@@ -118,7 +117,7 @@ def test_a_forecast_rests_on_the_readings(both: Read) -> None:
         tokens={"a": 40.0 * options.batch_tokens, "b": 0.0, "c": 0.0},
         losses={name: readings[-1].losses[name] + 1 for name in domains.names},
     )
-    more = forecast_for(domains, targets, [*readings, trial], 0)
+    more = targets.forecast([*readings, trial], 0)
     assert more is not None
     assert len(more.known.losses) == 3
     assert len(more.known.of_targets) == 2
@@ -130,7 +129,7 @@ def test_targets_are_told_and_answered(both: Read) -> None:
     """Without a plan no trial is run, and what the search has read stays as it is."""
     options, domains, kept, targets = both
     readings = search_readings(options, kept)
-    records = targets.records(domains.names)
+    records = targets.records()
     assert [*records] == ["a", "b"]
     for name, one in records.items():
         mean = targets.compositions[name].mean(0)
@@ -138,7 +137,7 @@ def test_targets_are_told_and_answered(both: Read) -> None:
         assert all(one.low[n] <= one.composition[n] <= one.high[n] for n in domains.names)
     assert [one.unexplained for one in records.values()] == targets.unexplained
     asked, cost = question_of(options, domains), Cost()
-    answer, known = answered(asked, domains, targets, readings, None, cost, seed=0)
+    answer, known = answered(asked, targets, readings, None, cost, seed=0)
     assert known == readings
     assert known is not readings, "the caller's list stays its own"
     assert answer.tried is None
@@ -146,7 +145,7 @@ def test_targets_are_told_and_answered(both: Read) -> None:
     assert answer.outlook.importance == {"a": 0.75, "b": 0.25}
     assert cost.seconds["law"] > 0
     assert len(readings) == 2
-    alone, _ = answered(asked, domains, targets, [], None, Cost(), seed=0)
+    alone, _ = answered(asked, targets, [], None, Cost(), seed=0)
     assert alone.forecast is None
     assert (float(alone.draws[:, 2].mean()) < 0.2) == (answer.mixture.weights[2] < 0.2)
 
@@ -154,11 +153,11 @@ def test_targets_are_told_and_answered(both: Read) -> None:
 def test_nothing_is_forecast_of_what_no_run_has_read(both: Read) -> None:
     options, domains, kept, targets = both
     readings = search_readings(options, kept)
-    assert forecast_for(domains, targets, readings[:1], 0) is None
-    assert forecast_for(domains, targets, [], 0) is None
+    assert targets.forecast(readings[:1], 0) is None
+    assert targets.forecast([], 0) is None
     assert forecasts(domains.names, readings)
     assert not forecasts([*domains.names, "new"], readings)
     for part in ("losses", "tokens"):
         less = {name: value for name, value in getattr(readings[0], part).items() if name != "b"}
         lacking = dataclasses.replace(readings[0], **{part: less})
-        assert forecast_for(domains, targets, [lacking, readings[1]], 0) is None
+        assert targets.forecast([lacking, readings[1]], 0) is None
