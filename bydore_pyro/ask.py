@@ -102,8 +102,13 @@ def ask(
     metrics = setup.common_metrics(
         *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
     )
-    judged = _judged(config, given, question, answer, domains) if given else None
-    mixture = None if config.mixture is None else _mixture_of(config.mixture, given[0], domains)
+    judged = mixture = None
+    if config.mixture is not None and answer.forecast is not None:
+        name = config.against or "the answer"
+        weights = given[1] if config.against else setup.weights_in(answer.mixture, domains)
+        beside = dataclasses.replace(question, references={name: weights})
+        judged = outlook_of(answer.forecast, beside, given[0])
+        mixture = _mixture_of(config.mixture, given[0], domains)
     return Asked(options, domains, question, answer, metrics, judged, mixture)
 
 
@@ -172,23 +177,6 @@ def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
         data_sha256=domains.corpus.sha256,
     )
     return known.unpooled(domains.pools)
-
-
-def _judged(
-    config: setup.AskConfig,
-    given: Sequence[Tensor],
-    question: Question,
-    answer: Answer,
-    domains: Domains,
-) -> Outlook | None:
-    """Returns the losses of the given mixture, beside those of the other, or of the answer."""
-    if answer.forecast is None:
-        return None
-    if config.against is not None:
-        other = {config.against: given[-1]}
-    else:
-        other = {"the answer": setup.weights_in(answer.mixture, domains)}
-    return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
 
 
 def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedSteps | None:

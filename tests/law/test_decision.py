@@ -321,16 +321,3 @@ def test_targets_without_importance_are_protected() -> None:
     assert float((free.losses - expected_loss(BASELINE))[1:].max()) > 0.1
     assert float(free.losses[0]) < float(found.losses[0]) < float(expected_loss(BASELINE)[0])
     assert float(found.price_of_targets[1:].max()) > 0.01, "they bind"
-
-
-def test_text_that_runs_out_against_the_grid() -> None:
-    """The domain that has least of it gets less, and the best is the grid's best."""
-    goal = Goal(importance=IMPORTANCE, effective=effective)
-    found = best_mixture(DRAWS, goal)
-    means = losses_of(DRAWS, GRID, effective=effective).mean(0) @ IMPORTANCE.double()
-    assert found.objective <= float(means.min()) + 1e-6
-    assert float((found.weights - GRID[means.argmin()]).abs().max()) < 2 * STEP
-    endless = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
-    assert float(found.weights[0]) < float(endless[0]) - 0.1
-    straight = best_mixture(DRAWS, Goal(importance=IMPORTANCE, effective=lambda w: 1 * w)).weights
-    torch.testing.assert_close(straight, endless)

@@ -12,7 +12,6 @@ from torch import Tensor
 from bydore_pyro.law.goal import Goal
 from bydore_pyro.law.laplace import fit_law
 from bydore_pyro.law.law import LawDraws
-from bydore_pyro.law.losses import losses_of
 from bydore_pyro.law.programme import Programme
 from bydore_pyro.mixture import effective_shares
 
@@ -68,14 +67,3 @@ def test_gradient_and_hessian_are_those_of_the_value(
         torch.testing.assert_close(hessian[one], expected[one, :, one])
         if objective != "worst":  # which is convex, and not strictly so
             assert float(torch.linalg.eigvalsh(hessian[one]).min()) > 0
-
-
-def test_its_losses_are_the_laws() -> None:
-    draws = some_draws(free=True)
-    weights = torch.tensor([[0.2, 0.5, 0.3]]).double()
-    for kind in ("rows", "fixed", "drawn"):
-        given = {"composition": made_of(kind), "effective": effective}
-        found = Programme.of(draws, Goal(**given))
-        torch.testing.assert_close(
-            found.unit * found.losses(weights)[0], losses_of(draws, weights, **given)[:, 0]
-        )

@@ -190,8 +190,6 @@ def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(
     damages = [
         lambda: edit(loss, repr(first.losses["birds"] / 10)),
         lambda: edit(loss, "NaN"),
-        lambda: tree.write_text("{"),
-        lambda: tree.unlink(),
         flip,
         exchange,
     ]
