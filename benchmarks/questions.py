@@ -147,7 +147,7 @@ def measure(count: int, given: argparse.Namespace) -> None:
 
     def forecast(targets: dict[str, Tensor], of_targets: Tensor, left: float) -> Forecast:
         known = replace(runs, of_targets=of_targets)
-        even = dict.fromkeys(targets, 1.0)
+        even = dict.fromkeys(targets, 1 / len(targets))
         return forecast_of(names, known, targets, even, [left] * len(targets), given.seed)
 
     def answer(of: Forecast, **asked: Any) -> Answer:

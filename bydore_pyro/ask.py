@@ -75,36 +75,40 @@ def ask(
     whole = setup.load_domains(options, config.add, config.text_column)
     kept = _kept(run, record, options, whole)
     readings = list(measure.read_readings(run))
-    names = _remaining(whole.names, config.drop)
+    dropped = selected(config.drop, whole.names)
+    names = [name for name in whole.names if name not in dropped]
     options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
     seed = options.run.seed
     # The same text is kept as for the search.
-    domains = setup.search_domains(options, whole.corpus, seed, whole.num_domains)
+    domains = setup.domains_of(options, whole.corpus, seed, search=True, count=whole.num_domains)
     setup.tell_cautions(options, domains)
     texts = setup.hashes_of(whole)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    question = setup.question_of(
-        options, domains
-    )  # refused, as the mixtures, before anything is read
-    given = _given(config, domains)
+    # Refused, as the mixtures, before anything is read.
+    question = setup.question_of(options, domains)
+    sources = [one for one in (config.mixture, config.against) if one is not None]
+    given = [setup.weights_of(source, domains) for source in sources]
     if given and (anew or not setup.forecasts(names, readings)):
         raise DataError(
             "Expected a search that read the losses of all these domains twice or more, for a "
             "forecast of --mixture, found none"
         )
     cost = Cost()
-    rounds = _rounds(options, whole, domains, kept, anew, cost)
-    with cost.part("guide"):
-        targets = setup.targets_of(domains, rounds, seed, measured=whole.names)
+    targets = _targets(options, whole, domains, kept, anew, cost)
     tried = None if anew else _own_trials(run, record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
     known = [] if anew else readings
-    answer, _ = search.answered(question, domains, targets, known, plan, cost, tried, seed=seed)
+    answer, _ = search.answered(question, targets, known, plan, cost, tried, seed=seed)
     metrics = setup.common_metrics(
         *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
     )
-    judged = _judged(config, given, question, answer, domains) if given else None
-    mixture = None if config.mixture is None else _mixture_of(config.mixture, given[0], domains)
+    judged = mixture = None
+    if config.mixture is not None and answer.forecast is not None:
+        name = config.against or "the answer"
+        weights = given[1] if config.against else setup.weights_in(answer.mixture, domains)
+        beside = dataclasses.replace(question, references={name: weights})
+        judged = outlook_of(answer.forecast, beside, given[0])
+        mixture = _mixture_of(config.mixture, given[0], domains)
     return Asked(options, domains, question, answer, metrics, judged, mixture)
 
 
@@ -162,12 +166,6 @@ def _kept(
     return kept
 
 
-def _given(config: setup.AskConfig, domains: Domains) -> list[Tensor]:
-    """Returns the weights ``(K,)`` of the mixture that is asked about, and of the other one."""
-    sources = [one for one in (config.mixture, config.against) if one is not None]
-    return [setup.weights_of(source, domains) for source in sources]
-
-
 def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
     """Returns the mixture that was asked about, as its source has it."""
     if source not in setup.KNOWN:
@@ -181,28 +179,13 @@ def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
     return known.unpooled(domains.pools)
 
 
-def _judged(
-    config: setup.AskConfig,
-    given: Sequence[Tensor],
-    question: Question,
-    answer: Answer,
-    domains: Domains,
-) -> Outlook | None:
-    """Returns the losses of the given mixture, beside those of the other, or of the answer."""
-    if answer.forecast is None:
-        return None
-    if config.against is not None:
-        other = {config.against: given[-1]}
-    else:
-        other = {"the answer": setup.weights_in(answer.mixture, domains)}
-    return outlook_of(answer.forecast, dataclasses.replace(question, references=other), given[0])
-
-
 def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedSteps | None:
     """Returns the trials that the search made, where the question is about the same domains and
     the same targets, which its trials were read on; None elsewhere."""
-    targets = domains.validation_shares
-    if targets.keys() != record.targets.keys():
+    targets, made = domains.validation_shares, record.trials
+    if targets.keys() != record.targets.keys() or made is None:
+        return None
+    if any({*one.weights} != {*domains.names} for one in made.tried):
         return None
     with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
         before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
@@ -212,31 +195,23 @@ def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedStep
             return None
         if before[name]["validation"]["sha256"] != now[name]["validation"]["sha256"]:
             return None
-    return search.tried_before(record.trials, domains)
+    return made
 
 
-def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
-    gone = selected(dropped, names)
-    left = [name for name in names if name not in gone]
-    if len(left) < 2:
-        raise DataError(f"Expected at least two domains after --drop, found {len(left)}")
-    return left
-
-
-def _rounds(
+def _targets(
     options: setup.Options,
     everything: Domains,
     asked: Domains,
     kept: Sequence[measure.Measurement],
     anew: Sequence[str],
     cost: Cost,
-) -> list[measure.TargetMeasurement]:
+) -> setup.Targets:
     """Measures the domains that the search did not know where it measured the others, and reads the
     targets there."""
     from tqdm import tqdm
 
-    proxy = setup.proxy_of(options, asked, cost)
-    sketch = GradientSketch(proxy, options.search.sketch_size, options.run.seed)
+    proxy, seed = setup.proxy_of(options, asked, cost), options.run.seed
+    sketch = GradientSketch(proxy, options.search.sketch_size, seed)
     each = options.search.sequences_of_round(everything.num_domains)
 
     def with_new(one: measure.Measurement) -> measure.Measurement:
@@ -246,5 +221,5 @@ def _rounds(
             own = measure.measure(sketch, everything, each, one.step, known)
         return dataclasses.replace(one, samples=own.samples)
 
-    bar = tqdm(kept, unit="round", desc="targets")
-    return setup.read_targets(sketch, map(with_new, bar), asked)
+    measured = map(with_new, tqdm(kept, unit="round", desc="targets"))
+    return setup.targets_of(sketch, measured, asked, seed, order=everything.names)

@@ -64,9 +64,12 @@ class MethodOptions(setup.Options):
 def problem_of(options: MethodOptions, domains: data.Domains, runs: Path) -> trials.Problem:
     """Returns the problem that options pose. Its finished proxies lie in the folder `runs`; they
     are evaluated on the validation set, all of which a search reads too."""
+    question = setup.question_of(options, domains)
     return dataclasses.replace(
         search.plain_problem(options, domains, runs),
         budget=options.budget.budget,
+        most=question.most,
+        least=question.least,
         run_tokens=options.repeated_tokens,
     )
 
@@ -77,25 +80,20 @@ def bydore_steps(problem: trials.Problem, options: setup.Options) -> int:
     Raises:
         DataError: When it does not reach for one.
     """
-    config, linear = options.search, options.linear
-    if options.run.evidence == "matching":
-        return _matching_steps(problem, options, SEARCH_SHARE if config.trials else 1.0)
-    measured = linear.signal_sequences * min(len(problem.names), linear.signal_domains)
+    config, linear, domains = options.search, options.linear, len(problem.names)
+    if options.run.evidence == "matching":  # its own steps, or as many as the budget leaves
+        part = SEARCH_SHARE if config.trials else 1.0
+        sequences = domains * config.sequences_of_round(domains) + options.run.validation_sequences
+        checked = 2 / 3 * domains * config.sequences_of_check(domains)  # two forward passes
+        read = domains * measure.READ / 3  # one forward pass
+        measured = (config.rounds * (sequences + read) + checked) / config.batch_sequences
+        other = measured - problem.evaluation_steps()  # no proxy of a search is evaluated
+        most = problem.steps_for("bydore", 1 / part, other / part)
+        return max(2 ** (config.rounds - 1), min(config.steps, most))
+    measured = linear.signal_sequences * min(domains, linear.signal_domains)
     update = linear.validation_batch + 2 / 3 * measured  # a finite difference: two forward passes
     step = 1 + update / config.batch_sequences  # in training steps
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
-
-
-def _matching_steps(problem: trials.Problem, options: setup.Options, part: float) -> int:
-    """The options' steps, or as many as this part of the budget allows beside the measurements."""
-    config, domains = options.search, len(problem.names)
-    sequences = domains * config.sequences_of_round(domains) + options.run.validation_sequences
-    checked = 2 / 3 * domains * config.sequences_of_check(domains)  # two forward passes
-    read = domains * measure.READ / 3  # one forward pass
-    measured = (config.rounds * (sequences + read) + checked) / config.batch_sequences
-    other = measured - problem.evaluation_steps()  # no proxy of a search is evaluated
-    most = problem.steps_for("bydore", 1 / part, other / part)
-    return max(2 ** (config.rounds - 1), min(config.steps, most))
 
 
 def fit_bydore(problem: trials.Problem, options: setup.Options, folder: Path) -> methods.Fit:

@@ -35,10 +35,8 @@ from bydore_pyro.proxy import Cost, GradientSketch, Proxy, train_on_mixture
 from bydore_pyro.setup import (
     Options,
     begin_run,
-    domains_of,
     language_model,
     load_domains,
-    uniform_weights,
 )
 from bydore_pyro.terminal import tell
 
@@ -126,7 +124,16 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
     """Trains a proxy on equal weights and sketches all text at every step that is measured."""
     seed, search, config = options.run.seed, options.search, options.calibration
     corpus, most = domains.corpus, search.rounds * each + config.same_documents
-    domains = domains_of(options, corpus, seed, measured=most)
+    domains = Domains(
+        corpus,
+        domains.validation_shares,
+        names=domains.names,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.run.validation_sequences,
+        measured=most,
+        seed=seed,
+        device=options.device,
+    )
     text: dict[str, dict[str, tuple[Tensor, np.ndarray]]] = {side: {} for side in SIDES}
     for name, available in zip(domains.names, domains.measurable().tolist(), strict=True):
         text["measured"][name] = domains.measure_batch(name, min(most, available))
@@ -147,7 +154,7 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
     training = train_on_mixture(
         domains,
         proxy,
-        uniform_weights(domains),
+        dict.fromkeys(domains.names, 1 / domains.num_domains),
         max(search.measured_steps),
         search.batch_sequences,
         seed=seed,

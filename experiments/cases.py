@@ -27,7 +27,6 @@ from bydore_pyro.setup import (
     begin_run,
     is_finished,
     load_domains,
-    uniform_weights,
 )
 from bydore_pyro.terminal import tell
 
@@ -63,7 +62,7 @@ class Answer(NamedTuple):
 
 def compared_mixtures(options: CaseOptions, domains: Domains) -> dict[str, dict[str, float]]:
     """Reads what the learned mixture is held against, by the domains' and the files' names."""
-    found = {"uniform": uniform_weights(domains)}
+    found = {"uniform": dict.fromkeys(domains.names, 1 / domains.num_domains)}
     for place in options.verification.compare:
         if place in domains.trainable:
             found[f"only {place}"] = {place: 1.0}

@@ -23,7 +23,6 @@ from bydore_pyro.setup import (
     begin_run,
     language_model,
     load_domains,
-    uniform_weights,
 )
 
 ABOUT = """Measure the first rate of the convergence theorem: the error of the finite-difference
@@ -83,7 +82,13 @@ def of_the_proxy(options: Options, cost: Cost) -> Problem:
     model = language_model(options, domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, cost=cost)
     training = train_on_mixture(
-        *(domains, proxy, uniform_weights(domains), search.steps, search.batch_sequences),
+        *(
+            domains,
+            proxy,
+            dict.fromkeys(domains.names, 1 / domains.num_domains),
+            search.steps,
+            search.batch_sequences,
+        ),
         seed=seed,
     )
     for _ in tqdm(training, total=search.steps, desc="proxy", unit="step", mininterval=0.5):

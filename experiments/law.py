@@ -162,7 +162,7 @@ def forecast_scores(
         transfer=torch.as_tensor(runs.cross),
         of_targets=torch.as_tensor(runs.losses[rows] @ made.T),
     )
-    importance = dict.fromkeys(targets, 1.0)
+    importance = dict.fromkeys(targets, 1 / len(targets))
     found = forecast_of(runs.domains, known, targets, importance, [0.0] * TARGETS)
     equal = torch.as_tensor(runs.tokens[used[0]])
     held: dict[str, list[bool]] = {"held_targets": [], "held_differences": []}

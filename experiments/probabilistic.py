@@ -12,7 +12,7 @@ from bydore_pyro.data import TokenStore
 from bydore_pyro.files import RunFolder
 from bydore_pyro.proxy import Cost
 from bydore_pyro.search import search_by_linear_evidence
-from bydore_pyro.setup import Found, Options, domains_of, load_domains, uniform_weights
+from bydore_pyro.setup import Found, Options, domains_of, load_domains
 
 ABOUT = """Run the same search with the posterior, with a point on the simplex learned by the same
 network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compare
@@ -32,7 +32,7 @@ def probabilistic(options: Options, resume: Path | None) -> None:
         options, domains.corpus, resume, "probabilistic", search_with, list(LABELS), cost
     )
     mixtures = {name: row["weights"] for name, row in results.items()}
-    mixtures["uniform"] = uniform_weights(domains)
+    mixtures["uniform"] = dict.fromkeys(domains.names, 1 / domains.num_domains)
     losses = verify(options, domains, mixtures, cost, folder.path / "proxies")
     rows = []
     for name, row in results.items():

@@ -48,7 +48,8 @@ def planted_forecast(
     levels: Mapping[str, float] | None = None,
 ) -> Forecast:
     """Of one run on equal weights, read three times on its way, and of other finished ones."""
-    importance = importance or {"one": 1.0}
+    given = importance or {"one": 1.0}
+    importance = {name: share / sum(given.values()) for name, share in given.items()}
     tokens, _, cross = planted(5, runs, seed)
     generator = torch.Generator().manual_seed(seed)
     losses = true_losses(tokens, seed)

@@ -41,24 +41,6 @@ def searched(store: Path, out: Path, *more: str) -> Path:
     return out
 
 
-def test_a_covered_target_is_answered_by_the_law(measured_run: Path, tmp_path: Path) -> None:
-    found = asked_of(measured_run, tmp_path, validation_sequences=32)
-    assert isinstance(found, Asked)
-    assert (found.answer.evidence[1].convergence.rhat or 9) < 1.1
-    assert found.domains.names == found.question.names == ("a", "b", "c")
-    assert found.metrics.measured_anew == ()
-    assert (found.answer.sites["length"] == LAW).all()
-    assert found.answer.outlook is not None
-    assert found.metrics.outlook == found.answer.outlook
-    assert found.metrics.mixture_sha256 == found.answer.mixture.sha256
-    searched = Mixture.from_json(measured_run / "mixture.json")
-    assert found.answer.mixture.weights == pytest.approx(searched.weights, abs=0.01)
-    record = json.loads((measured_run / "metrics.json").read_text())
-    assert found.metrics.learning.validation_loss == record["learning"]["validation_loss"], (
-        "a proxy that has not learned is no better for another question"
-    )
-
-
 def test_it_answers_as_a_search_for_the_same_would(
     store: Path, measured_run: Path, tmp_path: Path
 ) -> None:
@@ -100,7 +82,7 @@ def test_a_question_is_refused_before_anything_is_read(
     measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Domains are dropped, so that a mixture of all of them is none of these."""
-    monkeypatch.setattr("bydore_pyro.ask._rounds", None)
+    monkeypatch.setattr("bydore_pyro.ask._targets", None)
     all_three = tmp_path / "all.json"
     all_three.write_text('{"a": 0.5, "b": 0.2, "c": 0.3}')
     monkeypatch.chdir(tmp_path)

@@ -84,8 +84,10 @@ def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:
     )
     assert (problem.sequence_length, problem.batch_sequences) == (32, 8)
     assert problem.run_tokens is None, "proxies are given all text"
-    repeating = options_for(text, "--proxies_repeat", "--target_tokens", "9e4")
-    assert problem_of(repeating, domains, tmp_path).run_tokens == 9e4
+    more = ("--proxies_repeat", "--target_tokens", "9e4", "--max_epochs", "9")
+    repeating = problem_of(options_for(text, *more), domains, tmp_path)
+    assert repeating.run_tokens == 9e4
+    assert repeating.most == domains.most_weights(9, 9e4)
 
 
 def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import torch
 from bydore_pyro import answer, core
 from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.algorithm1.search import LinearSearch
-from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture, Sums
 
 if TYPE_CHECKING:
@@ -32,10 +31,8 @@ def averaged_answer(state: LinearSearch, question: answer.Question) -> answer.An
     neither a draw nor an interval.
 
     Raises:
-        DataError: When the search has no step, or the caps of the question leave no mixture.
+        DataError: When the caps of the question leave no mixture.
     """
-    if not state.window:
-        raise DataError("Expected a search of at least one step, found none")
     mean = torch.from_numpy(np.stack([one.mean for one in state.window]).astype(float).mean(0))
     names, sites, sums = state.domains.names, {}, Sums()
     if isinstance(state.learner, BayesianLearner):
@@ -76,8 +73,7 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
     columns: dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]] = {}
     for name in BY_DOMAIN:
         values = [getattr(record, name) for record in records]
-        array = np.stack(values) if values else np.empty((0, len(state.domains.names)))
-        columns[name] = (("step", "domain"), array, {"units": UNITS.get(name, "1")})
+        columns[name] = (("step", "domain"), np.stack(values), {"units": UNITS.get(name, "1")})
     for name in BY_STEP:
         array = np.array([getattr(record, name) for record in records], dtype=float)
         columns[name] = (("step",), array, {"units": UNITS[name]})
@@ -87,17 +83,14 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
 
 
 def search_guide_fit(state: LinearSearch) -> core.GuideFit:
-    """Compares the last guide of a search by linear evidence with its model.
+    """Compares the last guide of a search by linear evidence, which learned a posterior, with its
+    model.
 
     The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
     answers to the weights, which the frozen model cannot know.
-
-    Raises:
-        DataError: When the search has no step, or did not learn a posterior.
     """
     window, learner = state.window, state.learner
-    if not window or not isinstance(learner, BayesianLearner):
-        raise DataError("Expected a posterior after at least one step, found none")
+    assert isinstance(learner, BayesianLearner)
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
     kl_weight = float(np.mean([record.kl_weight for record in window]))
     arguments = (state.signals, g, kl_weight)

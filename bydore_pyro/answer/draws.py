@@ -13,14 +13,20 @@ from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, Sums, belo
 
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
-    """Returns the highest-density intervals ``(K, 2)`` of draws of weights ``(D, K)``.
+    """Returns the highest-density intervals ``(K, 2)`` of draws of weights ``(D, K)``, in [0, 1].
 
-    They begin with 0 or end with 1 where they end with the outermost draw (`to_the_bounds`). All
-    intervals of weights follow this rule.
+    An interval that ends with the outermost draw is extended to 0 or 1: there the density is
+    highest at the bound, and that no draw is exactly 0 says nothing against a weight of 0. A bound
+    that is further than the interval is wide has nothing to do with it: of few draws the outermost
+    are often among the closest. All intervals of weights follow this rule.
     """
     import arviz
 
-    return to_the_bounds(arviz.hdi(draws[None], hdi_prob=probability), draws)
+    low, high = arviz.hdi(draws[None], hdi_prob=probability).T
+    width = high - low
+    at_0 = (low <= draws.min(0)) & (low <= width)
+    at_1 = (high >= draws.max(0)) & (1 - high <= width)
+    return np.stack([np.where(at_0, 0.0, low), np.where(at_1, 1.0, high)], 1)
 
 
 def raised(draws: Tensor, least: Tensor) -> Tensor:
@@ -109,26 +115,3 @@ def sums_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Sums:
     return Sums(
         branches=dict(zip(paths, branches, strict=True)), rest=rest if columns[-1] else None
     )
-
-
-def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Extends highest-density intervals of weights to 0 or 1 if they end with the outermost draw.
-
-    There the density is highest at the bound, so that the interval begins with the bound; that no
-    draw is exactly 0 says nothing against a weight of 0. A bound that is further than the interval
-    is wide has nothing to do with it: of few draws the outermost are often among the closest.
-
-    Args:
-        intervals: Lower and upper ends ``(K, 2)``.
-        draws: That they were found from ``(N, K)``, in [0, 1].
-
-    Returns:
-        Lower and upper ends ``(K, 2)``.
-    """
-    low, high = intervals.T
-    width = high - low
-    at_0, at_1 = (
-        (low <= draws.min(0)) & (low <= width),
-        (high >= draws.max(0)) & (1 - high <= width),
-    )
-    return np.stack([np.where(at_0, 0.0, low), np.where(at_1, 1.0, high)], 1)

@@ -49,13 +49,10 @@ class Expected:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Expected):
     """The loss that one run on a mixture will have less that of one run on another: its mean and
     94 % interval, nats per token; and the probability that it is below 0."""
 
-    loss: files.Number
-    low: files.Number
-    high: files.Number
     better: files.Number
 
 
@@ -236,7 +233,7 @@ def forecast_of(
         names: The domains.
         runs: At least two, or two moments of one.
         targets: Draws of each one's composition ``(D, K)``; one where it is known.
-        importance: Of each of them.
+        importance: Of each of them, of sum 1.
         unexplained: Share of each one's gradient that no mixture explains.
         seed: Of the draws.
 
@@ -259,10 +256,9 @@ def forecast_of(
     unsure = (off @ compositions.mT)[:, 0]  # (S, Q)
     unsure = unsure - unsure.mean(0)  # it widens what is expected, and does not move it
     levels = runs.of_targets[last] - (read @ compositions.mT)[:, 0] - unsure
-    total = sum(importance.values())
     return Forecast(
         names=tuple(names),
-        importance={name: share / total for name, share in importance.items()},
+        importance=importance,
         draws=draws,
         compositions=compositions,
         levels=levels,

@@ -220,7 +220,8 @@ def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
     """Returns by how much the objective falls with a tenth more text of each domain ``(K,)``, the
     weights unchanged; where they are the best, to move them too changes it only in second order.
     """
-    now, more = run.effective(weights), run.with_more(MORE_TEXT).effective(weights)
+    richer = replace(run, rates=run.rates / (1 + MORE_TEXT))
+    now, more = run.effective(weights), richer.effective(weights)  # each domain by itself
     shares = torch.cat([now[None], now + (more - now).diag_embed()])  # (1 + K, K)
     aim = objectives(best.law, replace(best.goal, effective=None), shares).mean(0)
     return (aim[0] - aim[1:]).tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,13 +32,6 @@ class RunLength:
         return mixture.effective_shares(self.before + weights, *given) - mixture.effective_shares(
             self.before, *given
         )
-
-    def with_more(self, share: float) -> RunLength:
-        """Returns the same run with so much more text of every domain, as a share of what it has.
-
-        ``effective`` is elementwise: its value at one domain is that of more text of this domain.
-        """
-        return dataclasses.replace(self, rates=self.rates / (1 + share))
 
     def repeats(self, weights: Tensor) -> bool:
         """Whether a run on weights ``(..., K)`` reads any text that was read before."""

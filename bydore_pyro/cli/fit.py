@@ -142,11 +142,11 @@ def fit_command(arguments: Sequence[str]) -> None:
         return
     folder = setup.begin_run(options, "fit", resume)
     domains = setup.load_domains(options)
+    shared = options.budget.proxy_runs
+    problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
     if resume is None:
         setup.write_text_index(folder, domains.corpus)
         folder.write_config("fit", options.as_dict())
-    shared = options.budget.proxy_runs
-    problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
     with terminal.told_if_stopped(f"Go on with: {resume_command(folder.path)}"):
         found = fit(str(options.fit.method), problem, options, folder.path / "search")
     found = replace(found, mixture=found.mixture.unpooled(domains.pools))

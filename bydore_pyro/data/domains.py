@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -284,7 +285,7 @@ class Domains:
         _check(corpus, self.names, validation, sequence_length)
         extra = (n for n in validation if len(corpus.train[n]) >= sequence_length)
         self.trainable = tuple(dict.fromkeys((*self.names, *extra)))
-        total = sum(validation.values())
+        total = math.fsum(validation.values())
         self.validation_shares = {name: share / total for name, share in validation.items()}
         twin = twins(corpus, self.trainable)
         self._streams = {

@@ -57,14 +57,6 @@ def name_of_validation_file(entry: str) -> str | None:
     return domain_of(path.name.split(".")[0]) if is_rows_or_txt(path) else None
 
 
-def target_and_share(entry: str) -> tuple[str, str | None]:
-    """Splits NAME=SHARE; the share is None where there is none: a file's name may hold "=" too."""
-    if "=" not in entry or name_of_validation_file(entry):
-        return entry, None
-    name, _, share = entry.rpartition("=")
-    return name, share
-
-
 def with_validation_file(
     store: TokenStore, path: Path, rows: RowConfig | None = None
 ) -> TokenStore:

@@ -1,5 +1,4 @@
 from .carrying import carried as carried
-from .carrying import kept_at as kept_at
 from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .goal import Decision as Decision

@@ -27,22 +27,11 @@ import torch
 
 from bydore_pyro.law.law import SLOPE_SD, LawDraws
 
-__all__ = ["FAR", "carried", "kept_at"]
+__all__ = ["FAR", "carried"]
 
 FAR = 4.0  # times the law's length, from which on nothing of it is kept
 NEARLY_NONE = 1e-3  # the least that is kept of powers and of transfer: losses stay finite
 AS_MEASURED = 0.9  # of the law's length, from which on an answer is for that
-
-
-def kept_at(short: float, long: float) -> float:
-    """Returns what is kept of a law at another length, in [0, 1]; both in one unit.
-
-    Raises:
-        ValueError: When a length is not above 0 and finite.
-    """
-    if not (0 < short < math.inf and 0 < long < math.inf):
-        raise ValueError(f"Expected lengths > 0, finite, actual {short} and {long}")
-    return max(0.0, 1 - abs(math.log(long / short)) / math.log(FAR))
 
 
 def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
@@ -64,7 +53,7 @@ def carried(draws: LawDraws, length: float, seed: int = 0) -> LawDraws:
     measured = draws.runs.length
     if AS_MEASURED * measured < length <= measured:
         return draws
-    kept = kept_at(measured, length)
+    kept = max(0.0, 1 - abs(math.log(length / measured)) / math.log(FAR))
     log = draws.slope.log()
     mean = log.mean(1, keepdim=True)
     generator = torch.Generator().manual_seed(seed)

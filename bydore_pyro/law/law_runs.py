@@ -65,9 +65,6 @@ class LawRuns:
         if tokens.dim() != 2 or losses.dim() != 2 or len(tokens) != len(losses):
             shapes = f"{tuple(tokens.shape)} and {tuple(losses.shape)}"
             raise ValueError(f"Expected tokens (R, K) and losses (R, T), actual {shapes}")
-        if not (tokens.shape[1] and losses.shape[1]):
-            counts = f"{tokens.shape[1]} domains and {losses.shape[1]} targets"
-            raise ValueError(f"Expected one domain and one target or more, actual {counts}")
         if len(tokens) < 2:
             raise ValueError(f"Expected two readings of runs or more, actual {len(tokens)}")
         if not losses.isfinite().all():
@@ -131,8 +128,7 @@ def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) 
     if own is None:
         own = torch.arange(targets) if targets == domains else torch.full((targets,), -1)
     own = torch.as_tensor(own)
-    known = (own.unsqueeze(-1) == torch.arange(-1, domains)).any(-1)  # no fraction, nor a NaN
-    if own.dtype == torch.bool or own.shape != (targets,) or not known.all():
+    if own.shape != (targets,) or not ((own >= -1) & (own < domains)).all():
         raise ValueError(
             f"Expected {targets} own domains, integers in [-1, {domains - 1}], "
             f"actual {own.tolist()}"

@@ -187,7 +187,15 @@ def keep_measurement(
         RunFolderError: When there is one of another run.
     """
     kept = files.Kept(folder / f"{MEASURED}-{number}", _key(belongs))
-    kept.get_or(lambda: _tree_of(measurement, belongs["domains"]))
+    kept.get_or(
+        lambda: {
+            "step": measurement.step,
+            "parameters": dict(measurement.parameters),
+            "held_out": dict(measurement.held_out),
+            "domains": dict(belongs["domains"]),
+            "samples": {name: frozen(sample) for name, sample in measurement.samples.items()},
+        }
+    )
     return replace(measurement, folder=kept.folder, sha256=data.file_sha256(kept.file))
 
 
@@ -220,13 +228,3 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
 def _key(belongs: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in belongs.items() if name != "domains"}
     return {"format": FORMAT, **own}
-
-
-def _tree_of(measurement: Measurement, hashes: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "step": measurement.step,
-        "parameters": dict(measurement.parameters),
-        "held_out": dict(measurement.held_out),
-        "domains": dict(hashes),
-        "samples": {name: frozen(sample) for name, sample in measurement.samples.items()},
-    }

@@ -5,4 +5,3 @@ from .trials import TrialPlan as TrialPlan
 from .trials import answered as answered
 from .trials import plain_problem as plain_problem
 from .trials import trial_plan as trial_plan
-from .trials import tried_before as tried_before

@@ -26,7 +26,7 @@ def search_by_linear_evidence(
     Raises:
         ValueError: When `guide_warmup` leaves no step; and see `search`.
     """
-    seed, config = options.run.seed, options.search
+    seed, config, question = options.run.seed, options.search, setup.question_of(options, domains)
     state = algorithm1.LinearSearch.begin(
         domains,
         setup.proxy_of(options, domains),  # nothing is written without
@@ -58,7 +58,7 @@ def search_by_linear_evidence(
                 folder.write_dataset("trajectory.nc", algorithm1.trajectory_of(state))
         terminal.tell("the last step is done; next: the posterior, the answer")
         with cost.part("guide"):
-            answer = algorithm1.averaged_answer(state, setup.question_of(options, domains))
+            answer = algorithm1.averaged_answer(state, question)
         means = np.stack([one.mean for one in state.records])
         losses = tuple(one.validation_loss for one in state.records)
         fit = (

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro import core, data, files, measure, setup, terminal
-from bydore_pyro.answer import Answer, Question
-from bydore_pyro.proxy import Cost, GradientSketch, Proxy, proxy_content, restore_proxy
+from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.algorithm1 import search_by_linear_evidence
 from bydore_pyro.search.trials import TrialPlan, answered, trial_plan
 
@@ -29,7 +28,8 @@ def search(
 ) -> setup.Found:
     """Runs the search behind a progress bar, with checkpoints, and writes what it found.
 
-    Where it breaks off, no mixture is written, and the run can be continued. The trials after it
+    Where it breaks off, no mixture is written, and the run can be continued. Where the question has
+    no answer, the weights are those for the mean. The trials after it
     are those of the plan; without one, those that the options ask for. With `keep` the folder keeps
     what was measured, for `bydore ask`.
 
@@ -63,21 +63,42 @@ def search(
         measured = _measured(options, domains, sketch, proxy, drive)
         terminal.tell("measured; next: the target, the posterior (it may take minutes), the answer")
         # Anew, where a search goes on too: all processes read, and what it costs is the same.
-        rounds = setup.read_targets(sketch, measured, domains, anew=True)
-        with cost.part("guide"):
-            targets = setup.targets_of(domains, rounds, seed, with_guide=True)
+        targets = setup.targets_of(sketch, measured, domains, seed, anew=True, with_guide=True)
         if not targets.drawn.convergence.settled:
             terminal.tell(
                 "warning: the draws of the posterior have not settled: intervals are rough"
             )
-        check = _checked(options, domains, sketch, measured[-1], targets)
+        check, last, match = None, targets.rounds[-1], targets.found
+        if options.search.check_sequences:
+            # On fresh text, at the parameters of the last measurement, which the model still has.
+            with cost.part("check"):
+                check = measure.check_residual(
+                    domains,
+                    sketch,
+                    last.residual(match, measured[-1]),
+                    match.weights,
+                    core.covariance_of([last.evidence], match.optimum),
+                    1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
+                )
         known = setup.search_readings(options, measured)
-        answer, readings = _answered(question, domains, targets, known, plan, cost, seed)
-        last, loaded = rounds[-1].loss, options.run.checkpoint is not None
+        given = targets, known, plan, cost
+        try:
+            answer, readings = answered(question, *given, seed=seed)
+        except ValueError as error:  # what was measured is not lost for it
+            if question.goal.objective == "mean":
+                raise
+            line = f"{error}. The weights are for --objective mean; bydore ask takes another"
+            terminal.tell(f"warning: {line}")
+            mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
+            notes = (f"{line}.", *question.notes)
+            question = dataclasses.replace(question, goal=mean, notes=notes)
+            answer, readings = answered(question, *given, seed=seed)
+        losses = tuple(one.loss for one in targets.rounds)
+        loaded = options.run.checkpoint is not None
         metrics = setup.common_metrics(
             *(options, domains, answer, cost, targets, check, targets.drawn.fit),
             steps=measured[-1].step,
-            learning=setup.learning_of(last, domains.corpus.vocabulary, checkpoint=loaded),
+            learning=setup.learning_of(losses[-1], domains.corpus.vocabulary, checkpoint=loaded),
             measured=tuple(one.sha256 for one in measured) if keep else (),
         )
         if folder.writes:
@@ -87,7 +108,7 @@ def search(
         for path in folder.path.glob("measured-*"):
             shutil.rmtree(path)
     weights = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
-    return setup.Found(answer, metrics, proxy, weights, tuple(one.loss for one in rounds))
+    return setup.Found(answer, metrics, proxy, weights, losses)
 
 
 def _measured(
@@ -143,52 +164,6 @@ def _measured(
     return found
 
 
-def _checked(
-    options: setup.Options,
-    domains: data.Domains,
-    sketch: GradientSketch,
-    measured: measure.Measurement,
-    targets: setup.Targets,
-) -> measure.ResidualCheck | None:
-    """Checks the match on fresh text, at the parameters of the last measurement, which the model
-    still has; None where no text is set aside."""
-    if not options.search.check_sequences:
-        return None
-    found, last = targets.found, targets.rounds[-1]
-    with sketch.model.cost.part("check"):
-        return measure.check_residual(
-            domains,
-            sketch,
-            last.residual(found, measured),
-            found.weights,
-            core.covariance_of([last.evidence], found.optimum),
-            1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
-        )
-
-
-def _answered(
-    question: Question,
-    domains: data.Domains,
-    targets: setup.Targets,
-    known: list[measure.Reading],
-    plan: TrialPlan | None,
-    cost: Cost,
-    seed: int,
-) -> tuple[Answer, list[measure.Reading]]:
-    """Answers the question; returns all readings too. Where it has no answer, what was measured is
-    not lost for it: the weights are those for the mean."""
-    try:
-        return answered(question, domains, targets, known, plan, cost, seed=seed)
-    except ValueError as error:
-        if question.goal.objective == "mean":
-            raise
-        line = f"{error}. The weights are for --objective mean; bydore ask takes another"
-    terminal.tell(f"warning: {line}")
-    mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
-    question = dataclasses.replace(question, goal=mean, notes=(f"{line}.", *question.notes))
-    return answered(question, domains, targets, known, plan, cost, seed=seed)
-
-
 def search_in(
     options: setup.Options,
     corpus: data.TokenStore,
@@ -200,7 +175,7 @@ def search_in(
     parallel = setup.processes(options)
     folder = files.RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there
-    domains = setup.search_domains(options, corpus, options.run.seed)
+    domains = setup.domains_of(options, corpus, options.run.seed, search=True)
     found = search(options, domains, folder, name, plan, keep=False)
     parallel.wait()  # until everybody can read it
     return found

@@ -33,9 +33,9 @@ DIGITS = 9  # of weights that are tried: processes that share the proxies must a
 
 
 def plain_problem(options: setup.Options, domains: data.Domains, runs: Path) -> trials.Problem:
-    """Returns the problem that the options of a search pose, without a limit of cost; its finished
-    proxies lie in the folder `runs`."""
-    corpus, question = domains.corpus, setup.question_of(options, domains)
+    """Returns the problem that the options of a search pose, without bounds and without a limit of
+    cost; its finished proxies lie in the folder `runs`."""
+    corpus = domains.corpus
     return trials.Problem(
         corpus=corpus,
         names=domains.names,
@@ -49,8 +49,6 @@ def plain_problem(options: setup.Options, domains: data.Domains, runs: Path) -> 
         seed=options.run.seed,
         budget=math.inf,
         runs=runs,
-        most=question.most,
-        least=question.least,
         run_tokens=options.question.target_tokens,
         cluster=options.run.cluster,
     )
@@ -77,7 +75,7 @@ class TrialPlan:
     """The trials that are to be run, at a constant rate, as the search's own run.
 
     Attributes:
-        problem: Text, proxy, target and caps; finished proxies lie in its folder.
+        problem: Text, proxy and target; finished proxies lie in its folder.
         count: How many, at most; three where the law has no mixture.
         steps: Of each.
     """
@@ -135,16 +133,8 @@ class TrialPlan:
         return tried_steps(self.steps, lengths, weights_of_trials, losses), readings
 
 
-def tried_before(record: TriedSteps | None, domains: data.Domains) -> TriedSteps | None:
-    """Returns the trials of a finished run if they are of the same domains; else None."""
-    if record is None or any({*one.weights} != {*domains.names} for one in record.tried):
-        return None
-    return record
-
-
 def answered(
     question: Question,
-    domains: data.Domains,
     targets: setup.Targets,
     readings: Sequence[measure.Reading],
     plan: TrialPlan | None,
@@ -160,7 +150,6 @@ def answered(
 
     Args:
         question: What is asked.
-        domains: The text.
         targets: As the run has read them.
         readings: Of the search and of trials that were made before.
         plan: New trials; None without any.
@@ -177,7 +166,7 @@ def answered(
     readings = list(readings)
     found, drawn = targets.found, targets.drawn
     with cost.part("law"):
-        forecast = setup.forecast_for(domains, targets, readings, seed)
+        forecast = targets.forecast(readings, seed)
     if (tried is None and plan is None) or by_law(found, question, forecast):
         tried = None
     elif plan is not None and (tried is None or plan.count > len(tried.tried)):
@@ -188,6 +177,6 @@ def answered(
         if readings:  # else no run tells the targets' losses
             readings += read
             with cost.part("law"):
-                forecast = setup.forecast_for(domains, targets, readings, seed)
+                forecast = targets.forecast(readings, seed)
     with cost.part("law"):
         return answer_of(found, drawn, question, tried, forecast), readings

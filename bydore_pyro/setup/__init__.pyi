@@ -6,8 +6,6 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import proxy_of as proxy_of
-from .domains import search_domains as search_domains
-from .domains import uniform_weights as uniform_weights
 from .metrics import common_metrics as common_metrics
 from .metrics import learning_of as learning_of
 from .metrics import peak_memory_megabytes as peak_memory_megabytes
@@ -37,8 +35,6 @@ from .run import leave_answer as leave_answer
 from .run import write_inputs as write_inputs
 from .run import write_text_index as write_text_index
 from .targets import Targets as Targets
-from .targets import forecast_for as forecast_for
 from .targets import forecasts as forecasts
-from .targets import read_targets as read_targets
 from .targets import search_readings as search_readings
 from .targets import targets_of as targets_of

@@ -15,7 +15,6 @@ from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
 from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.options import Options
-from bydore_pyro.setup.question import question_of
 
 FEW_NAMES = 5
 
@@ -31,22 +30,25 @@ def load_domains(
         text_column: Of the targets' files; the options' when None.
 
     Raises:
-        DataError: When data, domains, targets or proxy are not what the run needs, or nothing can
-            answer the question (`question_of`).
-        ValueError: When the shares of the targets are none, or there is no such device.
+        DataError: When data, domains, targets or proxy are not what the run needs.
+        ValueError: When there is no such device.
     """
-    files = options.question.files()
-    targets = [name for name in options.question.targets() if name not in files]
-    needed = (*targets, *(options.run.domains or ()))
+    targets = options.question.targets()
+    for target in targets:
+        if target.file is None and "." in target.name and Path(target.name).is_file():
+            raise DataError(
+                "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
+                f"(.txt) for --validation, found {target.name}"
+            )
+        if target.file is not None and not Path(target.file).exists():
+            raise DataError(f"Expected a file for --validation, found none: {target.file}")
+    named = [target.name for target in targets if target.file is None]
+    needed = (*named, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
         _check_tokenizer(Path(options.run.checkpoint), corpus)
-    new: set[str] = set()
     for path in map(Path, added):
         store = data.open_store(path)
-        if twice := sorted(new & {*store.names}):
-            raise DataError(f"Expected every added domain once, found '{twice[0]}' again in {path}")
-        new.update(store.names)
         corpus = data.joined_stores(corpus, store)
         if options.run.domains is not None:
             names = list(dict.fromkeys([*options.run.domains, *store.names]))
@@ -56,9 +58,7 @@ def load_domains(
     prepared = not added and not shards.names_shards(options.run.data)
     rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
     corpus = with_targets(corpus, options, rows, prepared=prepared)
-    domains = search_domains(options, corpus, options.run.seed)
-    question_of(options, domains)
-    return domains
+    return domains_of(options, corpus, options.run.seed, search=True)
 
 
 def with_targets(
@@ -78,13 +78,14 @@ def with_targets(
     Raises:
         DataError: When a file is not usable, see `with_validation_file`, or only copies are in it.
     """
-    asked, domains = options.question, options.run.domains
-    files = asked.files()
+    asked, targets, domains = options.question, options.question.targets(), options.run.domains
     trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
+    files = {target.name: target.file for target in targets if target.file is not None}
     for path in files.values():
-        corpus = data.with_validation_file(corpus, path, rows)
-    for target in files if prepared else data.selected(asked.targets(), corpus.names):
+        corpus = data.with_validation_file(corpus, Path(path), rows)
+    every = data.selected([target.name for target in targets], corpus.names)
+    for target in files if prepared else every:
         found = data.copies_in(corpus, target, names)
         if not found:
             continue
@@ -128,7 +129,8 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStor
         data.CorpusConfig() if run.smoke and (in_place or data.is_store(Path(run.data))) else None
     )
     rows = options.rows
-    if options.question.files() and (in_place or data.is_store(Path(run.data))):
+    in_files = any(target.file is not None for target in options.question.targets())
+    if in_files and (in_place or data.is_store(Path(run.data))):
         rows = data.RowConfig(
             domain_column=rows.domain_column
         )  # the others are of the targets' files
@@ -175,38 +177,38 @@ def processes(options: Options) -> proxy.Parallel:
     return proxy.Parallel(cpu=options.device.type == "cpu")
 
 
-def search_domains(
-    options: Options, corpus: data.TokenStore, seed: int, count: int | None = None
-) -> data.Domains:
-    """Returns the options' domains, with the sequences kept aside that a search of `count` domains,
-    by default of these, measures and is checked on."""
-    if count is None:
-        count = max(
-            1, len(data.pooled(corpus, options.run.domains, options.run.sequence_length).names)
-        )
-    measured, checked = options.measured_sequences(count), options.search.sequences_of_check(count)
-    return domains_of(options, corpus, seed, measured=measured, checked=checked)
-
-
 def domains_of(
-    options: Options, corpus: data.TokenStore, seed: int, *, measured: int = 0, checked: int = 0
+    options: Options,
+    corpus: data.TokenStore,
+    seed: int,
+    *,
+    search: bool = False,
+    count: int | None = None,
 ) -> data.Domains:
-    """Returns the options' domains and targets, in the orders of a seed; `measured` sequences of
-    each domain are kept for measuring, of which `checked` are left to the check. Small domains are
-    pooled. Who names no target asks for every domain."""
-    targets, sequences = options.question.targets(), options.run.validation_sequences
-    corpus = data.with_branches(corpus, targets)
-    corpus, names, pools = data.pooled(corpus, options.run.domains, options.run.sequence_length)
-    if not targets:  # 'all'
-        targets = dict.fromkeys(names, 1.0)
+    """Returns the options' domains and targets, in the orders of a seed. Small domains are pooled.
+    Without named targets every domain is one.
+
+    Args:
+        options: Of the run.
+        corpus: The text.
+        seed: Of the orders.
+        search: Whether sequences are kept aside that a search measures and is checked on.
+        count: The number of domains of that search; those of the options when None.
+    """
+    shares = {target.name: target.share for target in options.question.targets()}
+    length = options.run.sequence_length
+    corpus = data.with_branches(corpus, shares)
+    corpus, names, pools = data.pooled(corpus, options.run.domains, length)
+    shares = shares or dict.fromkeys(names, 1 / max(1, len(names)))
+    count = count or len(names) or 1
     return data.Domains(
         corpus,
-        targets,
+        shares,
         names=names,
-        sequence_length=options.run.sequence_length,
-        validation_sequences=max(sequences, 2 * len(targets)),
-        measured=measured,
-        checked=checked,
+        sequence_length=length,
+        validation_sequences=max(options.run.validation_sequences, 2 * len(shares)),
+        measured=options.measured_sequences(count) if search else 0,
+        checked=options.search.sequences_of_check(count) if search else 0,
         seed=seed,
         device=options.device,
         pools=pools,
@@ -239,8 +241,3 @@ def belongs_of(options: Options, domains: data.Domains) -> dict[str, Any]:
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,
     }
-
-
-def uniform_weights(domains: data.Domains) -> dict[str, float]:
-    """Returns ``1 / K`` for every domain."""
-    return dict.fromkeys(domains.names, 1 / domains.num_domains)

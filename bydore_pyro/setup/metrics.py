@@ -19,7 +19,6 @@ from bydore_pyro.setup.record import (
     MatchingRecord,
     Metrics,
     RoundRecord,
-    TargetRecord,
 )
 from bydore_pyro.setup.targets import Targets
 
@@ -36,12 +35,10 @@ def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Le
     nothing of the text, and the weights found from them mean nothing.
 
     Args:
-        loss: Of the validation set at the end, nats per token; NaN where it was not measured.
+        loss: Of the validation set at the end, nats per token.
         vocabulary: ``V``.
         checkpoint: Whether it was trained elsewhere.
     """
-    if not math.isfinite(loss):
-        return Learning()
     uniform = math.log(vocabulary)
     whose, advice = "the proxy", "more --steps or another --learning_rate may help"
     if checkpoint:
@@ -81,9 +78,15 @@ def common_metrics(
     """Returns the record of a search or an answer, with further fields; what is known of `targets`
     and of a check by matching alone, of a guide's fit by a search."""
     if targets is not None:
-        rounds, names = targets.rounds, domains.names
-        more["matching"] = matching_record(names, rounds, targets.found, targets.drawn, check)
-        more["targets"] = target_records(names, targets)
+        names, rounds = domains.names, targets.rounds
+        more["matching"] = MatchingRecord(
+            unexplained=targets.found.unexplained,
+            scale=targets.found.scale,
+            rounds=tuple(_round_record(names, rounds[: n + 1]) for n in range(len(rounds))),
+            draws=targets.drawn.convergence,
+            check=check or measure.ResidualCheck(),
+        )
+        more["targets"] = targets.records()
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
@@ -99,41 +102,6 @@ def common_metrics(
         threads=torch.get_num_threads(),
         **files.provenance(),
         **more,
-    )
-
-
-def target_records(names: Sequence[str], targets: Targets) -> dict[str, TargetRecord]:
-    """Returns what each target is made of; nothing where every domain is one."""
-    rows = zip(targets.compositions.items(), targets.unexplained, strict=True)
-    found = {}
-    for (name, draws), unexplained in rows:
-        if len(draws) == 1:
-            return {}
-        low, high = answer.interval_of_draws(draws.numpy()).T
-        found[name] = TargetRecord(
-            importance=targets.importance[name],
-            composition=by_name(names, draws.mean(0)),
-            low=by_name(names, low),
-            high=by_name(names, high),
-            unexplained=unexplained,
-        )
-    return found
-
-
-def matching_record(
-    names: Sequence[str],
-    rounds: Sequence[measure.TargetMeasurement],
-    found: core.Matching,
-    drawn: core.Posterior,
-    check: measure.ResidualCheck | None = None,
-) -> MatchingRecord:
-    """Returns what a search by gradient matching found."""
-    return MatchingRecord(
-        unexplained=found.unexplained,
-        scale=found.scale,
-        rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
-        draws=drawn.convergence,
-        check=check or measure.ResidualCheck(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from bydore_pyro import data, shards
@@ -26,13 +25,3 @@ def absolute(place: str) -> str:
 def mixture_anywhere(source: str) -> str:
     """Returns a mixture's source; its file or folder is found from any working directory."""
     return source if source in KNOWN else absolute(source)
-
-
-def targets_anywhere(validation: Sequence[str]) -> list[str]:
-    """Returns a validation set whose files are found from any working directory."""
-    target = []
-    for entry in validation:
-        named, share = data.target_and_share(entry)
-        path = absolute(named) if data.name_of_validation_file(named) else named
-        target.append(path if share is None else f"{path}={share}")
-    return target

@@ -9,15 +9,52 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from bydore_pyro import data, law
 from bydore_pyro.command_line import Checked, Tokens, option, warn_idle
-from bydore_pyro.errors import DataError
-from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere, targets_anywhere
+from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere
 
 ALL = "all"  # in place of a target's name: every domain that is trained on
+
+
+class Target(NamedTuple):
+    """A target: the domain whose held-out text it is.
+
+    Attributes:
+        name: Of the domain; of a file, its own up to the first dot.
+        share: How much it counts; those of all targets sum to 1.
+        file: That holds the text, as it was named; None where the target is a domain of the data.
+    """
+
+    name: str
+    share: float
+    file: str | None = None
+
+    @classmethod
+    def of(cls, entry: str) -> Target:
+        """Reads NAME, NAME=SHARE, or a file in place of the name, which may hold "=" itself.
+
+        Raises:
+            ValueError: When the share is no number above 0.
+        """
+        named, share = entry, "1"
+        if "=" in entry and not data.name_of_validation_file(entry):
+            named, _, share = entry.rpartition("=")
+        name = data.name_of_validation_file(named)
+        try:
+            value = float(share)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'")
+        return cls(name or named, value, named if name else None)
+
+    def anywhere(self, entry: str) -> str:
+        """Returns the entry that it was read from, with its file's absolute path."""
+        if self.file is None:
+            return entry
+        return absolute(self.file) + entry.removeprefix(self.file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +123,12 @@ class QuestionConfig(Checked):
         if self.validation:
             self.targets()
 
-    def targets(self) -> dict[str, float]:
-        """Returns how much each target counts, by name; a file counts as a domain of its name.
-
-        'all' names none: who names no target asks for every domain (`domains_of`).
+    def targets(self) -> tuple[Target, ...]:
+        """Returns the targets, their shares of sum 1; none for 'all', which stands for every domain
+        that is trained on (`domains_of`).
 
         Raises:
-            ValueError: When a share is no number, a target stands twice, or there is none.
+            ValueError: When a share is no number above 0, a target stands twice, or there is none.
         """
         if not self.validation:
             raise ValueError(
@@ -100,49 +136,22 @@ class QuestionConfig(Checked):
                 "none"
             )
         if self.validation == [ALL]:
-            return {}
-        targets: dict[str, float] = {}
-        for entry in self.validation:
-            named, share = data.target_and_share(entry)
-            name = data.name_of_validation_file(named) or named
-            try:
-                value = 1.0 if share is None else float(share)
-                if not math.isfinite(value):
-                    raise ValueError
-            except ValueError:
-                raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'") from None
-            if name in targets:
-                raise ValueError(f"Expected every validation domain once, found '{name}' twice")
-            targets[name] = value
-        return targets
-
-    def files(self) -> dict[str, Path]:
-        """Returns the files among the targets, by the names of their domains.
-
-        Raises:
-            DataError: When a file is of a kind that is not read, or not there.
-        """
-        files: dict[str, Path] = {}
-        for entry in self.validation:
-            named, _ = data.target_and_share(entry)
-            name = data.name_of_validation_file(named)
-            if name is not None:
-                files[name] = Path(named)
-            elif "." in named and Path(named).is_file():
-                raise DataError(
-                    "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
-                    f"(.txt) for --validation, found {named}"
+            return ()
+        found: dict[str, Target] = {}
+        for target in map(Target.of, self.validation):
+            if target.name in found:
+                raise ValueError(
+                    f"Expected every validation domain once, found '{target.name}' twice"
                 )
-        for path in files.values():
-            if not path.exists():
-                raise DataError(f"Expected a file for --validation, found none: {path}")
-        return files
+            found[target.name] = target
+        total = sum(target.share for target in found.values())
+        return tuple(target._replace(share=target.share / total) for target in found.values())
 
     def anywhere(self) -> Self:
         """Returns options whose files and folders are found from any working directory."""
         return dataclasses.replace(
             self,
-            validation=targets_anywhere(self.validation),
+            validation=[Target.of(entry).anywhere(entry) for entry in self.validation],
             baseline=mixture_anywhere(self.baseline),
         )
 

@@ -219,27 +219,20 @@ def broken_off(drive: Drive, cost: Cost) -> Iterator[None]:
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
+        folder, asked = drive.folder, isinstance(error, terminal.Interrupted)
         try:
-            _tell_of_the_end(drive, cost, error)
+            if folder.writes:
+                reason = str(error) or type(error).__name__
+                left = Metrics(stopped=reason, steps=drive.done, search=cost.spent())
+                folder.write_json("metrics.json", files.plain(left))
+            if folder.writes and asked:
+                path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
+                saved = f"Saved {path}" if path.is_dir() else "No step is saved"
+                terminal.tell(f"{saved}. Go on with: {resume_command(folder.path)}")
         finally:
-            if isinstance(
-                error, terminal.Interrupted
-            ):  # all of them were: none ends before it is saved
+            if asked:  # all of them were: none ends before it is saved
                 drive.parallel.wait()
         raise
-
-
-def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
-    folder = drive.folder
-    if not folder.writes:
-        return
-    reason = str(error) or type(error).__name__
-    left = Metrics(stopped=reason, steps=drive.done, search=cost.spent())
-    folder.write_json("metrics.json", files.plain(left))
-    path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
-    if isinstance(error, terminal.Interrupted):
-        saved = f"Saved {path}" if path.is_dir() else "No step is saved"
-        terminal.tell(f"{saved}. Go on with: {resume_command(folder.path)}")
 
 
 def is_finished(folder: Path) -> bool:

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro import answer, core, data, measure, proxy
+from bydore_pyro.mixture import by_name
 from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.record import TargetRecord
 
 FEWEST = 2  # readings that a law is fitted to
 
@@ -19,6 +21,7 @@ class Targets:
     """The targets of a run, together and each by itself.
 
     Attributes:
+        names: The domains.
         rounds: Of all of them together.
         found: The evidence of the rounds.
         drawn: Its posterior.
@@ -31,6 +34,7 @@ class Targets:
         transfer: Cross products of all these domains' gradients.
     """
 
+    names: tuple[str, ...]
     rounds: Sequence[measure.TargetMeasurement]
     found: core.Matching
     drawn: core.Posterior
@@ -41,6 +45,48 @@ class Targets:
     measured: Sequence[str]
     transfer: Tensor
 
+    def forecast(self, readings: Sequence[measure.Reading], seed: int) -> answer.Forecast | None:
+        """Fits the law to readings of the domains, the search's first; None where `forecasts` finds
+        them too few: of a checkpoint, or of a domain without held-out text.
+
+        What the runs have read of domains that are not to be trained on counts too.
+        """
+        if not forecasts(self.names, readings):
+            return None
+        trained = [n for n in self.measured if all(n in one.tokens for one in readings)]
+        read = [n for n in trained if forecasts([n], readings)]
+        trained = [*read, *(name for name in trained if name not in read)]
+        places = [self.measured.index(name) for name in trained]
+        of_targets = self.losses
+        if of_targets is None:
+            of_targets = torch.tensor([[r.losses[n] for n in self.importance] for r in readings])
+        runs = answer.RunLosses(
+            tokens=torch.tensor([[one.tokens[n] for n in trained] for one in readings]).double(),
+            losses=torch.tensor([[one.losses[n] for n in read] for one in readings]).double(),
+            transfer=self.transfer[places[: len(read)]][:, places],
+            of_targets=of_targets.double(),
+        )
+        return answer.forecast_of(
+            self.names, runs, self.compositions, self.importance, self.unexplained, seed
+        )
+
+    def records(self) -> dict[str, TargetRecord]:
+        """Returns what each target is made of; nothing where every domain is a target."""
+        if self.losses is None:
+            return {}
+        found = {}
+        rows = zip(self.compositions.items(), self.unexplained, strict=True)
+        for (name, draws), unexplained in rows:
+            low, high = answer.interval_of_draws(draws.numpy()).T
+            found[name] = TargetRecord(
+                importance=self.importance[name],
+                composition=by_name(self.names, draws.mean(0)),
+                low=by_name(self.names, low),
+                high=by_name(self.names, high),
+                unexplained=unexplained,
+            )
+        return found
+
 
 def targets_are_domains(domains: data.Domains) -> bool:
     """Whether the targets are all domains that are trained on, and nothing else.
@@ -50,74 +96,67 @@ def targets_are_domains(domains: data.Domains) -> bool:
     return domains.validation_shares.keys() == {*domains.names}
 
 
-def read_targets(
+def targets_of(
     sketch: proxy.GradientSketch,
     measured: Iterable[measure.Measurement],
     domains: data.Domains,
-    *,
-    anew: bool = False,
-) -> list[measure.TargetMeasurement]:
-    """Reads the targets at the parameters of each measurement, together and each by itself.
-
-    The model keeps the parameters of the last one. See `read_target`.
-    """
-    each, found = not targets_are_domains(domains), []
-    for one in measured:
-        measure.set_parameters(sketch.model, one)
-        with sketch.model.cost.part("gradients"):
-            found.append(measure.read_target(sketch, one, domains, each=each, anew=anew))
-    return found
-
-
-def targets_of(
-    domains: data.Domains,
-    rounds: Sequence[measure.TargetMeasurement],
     seed: int,
     *,
+    order: Sequence[str] | None = None,
+    anew: bool = False,
     with_guide: bool = False,
-    measured: Sequence[str] | None = None,
 ) -> Targets:
-    """Draws from the posterior of what the targets are made of, together and each by itself.
+    """Reads the targets at the parameters of each measurement, and draws from the posterior of what
+    they are made of, together and each by itself.
+
+    The model keeps the parameters of the last measurement.
 
     Args:
+        sketch: Of the model's gradients.
+        measured: Of the domains.
         domains: Of the question.
-        rounds: What `read_targets` has read.
         seed: Of the draws.
+        order: Names of the measured domains, where some of them are not to be trained on.
+        anew: See `read_target`.
         with_guide: See `draw_posterior`.
-        measured: Names of the rounds' domains, where some of them are not to be trained on.
     """
-    importance = domains.validation_shares
-    order = list(measured or domains.names)
+    alike, cost = targets_are_domains(domains), sketch.model.cost
+    order = list(order or domains.names)
     others = [name for name in order if name not in domains.names]
-    whole = [one.restricted([order.index(n) for n in (*domains.names, *others)]) for one in rounds]
+    places = [order.index(name) for name in (*domains.names, *others)]
+    whole = []
+    for one in measured:
+        measure.set_parameters(sketch.model, one)
+        with cost.part("gradients"):
+            read = measure.read_target(sketch, one, domains, each=not alike, anew=anew)
+        whole.append(read.restricted(places))
     rounds = [one.restricted(range(domains.num_domains)) for one in whole]
-    found = core.match([one.evidence for one in rounds])
-    transfer = core.match([one.evidence for one in whole]).gram if others else found.gram
-    drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
-    names, losses = tuple(importance), None
-    if targets_are_domains(domains):
-        places = [domains.names.index(name) for name in names]
-        compositions = dict(
-            zip(names, torch.eye(len(names)).double()[places][:, None], strict=True)
-        )
-        unexplained = [0.0] * len(names)
-    else:
-        parts = [one.parts or {names[0]: one} for one in rounds]
-        losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
-        if len(names) == 1:
-            compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+    names, losses = tuple(domains.validation_shares), None
+    with cost.part("guide"):
+        found = core.match([one.evidence for one in rounds])
+        transfer = core.match([one.evidence for one in whole]).gram if others else found.gram
+        drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
+        compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+        if alike:
+            own = torch.eye(len(names)).double()
+            compositions = {name: own[domains.names.index(name)][None] for name in names}
+            unexplained = [0.0] * len(names)
         else:
-            alone = {name: core.match([of[name].evidence for of in parts]) for name in names}
-            compositions = {
-                name: core.draw_posterior(one, seed=seed).weights for name, one in alone.items()
-            }
-            unexplained = [one.unexplained for one in alone.values()]
+            parts = [one.parts or {names[0]: one} for one in rounds]
+            losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
+            if len(names) > 1:
+                alone = {name: core.match([of[name].evidence for of in parts]) for name in names}
+                compositions = {
+                    name: core.draw_posterior(one, seed=seed).weights for name, one in alone.items()
+                }
+                unexplained = [one.unexplained for one in alone.values()]
     return Targets(
+        names=domains.names,
         rounds=rounds,
         found=found,
         drawn=drawn,
         compositions=compositions,
-        importance=importance,
+        importance=domains.validation_shares,
         losses=losses,
         unexplained=unexplained,
         measured=(*domains.names, *others),
@@ -139,39 +178,9 @@ def search_readings(
 
 
 def forecasts(names: Sequence[str], readings: Sequence[measure.Reading]) -> bool:
-    """Whether a law can be fitted to readings of the domains (see `forecast_for`)."""
+    """Whether a law can be fitted to readings: two or more, on the text of all these domains, by
+    runs that trained on all of it, with losses that moved."""
     known = all(set(names) <= one.tokens.keys() & one.losses.keys() for one in readings)
     if len(readings) < FEWEST or not known:
         return False
     return all(len({one.losses[name] for one in readings}) > 1 for name in names)
-
-
-def forecast_for(
-    domains: data.Domains, targets: Targets, readings: Sequence[measure.Reading], seed: int
-) -> answer.Forecast | None:
-    """Fits the law to readings of the domains, the search's first; None where they are too few.
-
-    One is too few, as of a checkpoint; so is a domain without held-out text, one on whose text no
-    run has trained, or one whose loss never moved. What the runs have read of domains that are not
-    to be trained on counts too.
-    """
-    names = domains.names
-    if not forecasts(names, readings):
-        return None
-    trained = [n for n in targets.measured if all(n in one.tokens for one in readings)]
-    read = [n for n in trained if forecasts([n], readings)]
-    trained = [*read, *(name for name in trained if name not in read)]
-    places = [targets.measured.index(name) for name in trained]
-    losses = torch.tensor([[one.losses[name] for name in read] for one in readings]).double()
-    of_targets = targets.losses
-    if of_targets is None:
-        of_targets = torch.tensor([[r.losses[n] for n in targets.importance] for r in readings])
-    runs = answer.RunLosses(
-        tokens=torch.tensor([[one.tokens[name] for name in trained] for one in readings]).double(),
-        losses=losses,
-        transfer=targets.transfer[places[: len(read)]][:, places],
-        of_targets=of_targets.double(),
-    )
-    return answer.forecast_of(
-        names, runs, targets.compositions, targets.importance, targets.unexplained, seed
-    )

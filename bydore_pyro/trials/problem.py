@@ -28,7 +28,7 @@ class Problem:
     Args:
         corpus: The tokens.
         names: The domains to train on, ``K`` of them.
-        target: The validation set, as shares of domains' held-out text.
+        target: The validation set, as shares of domains' held-out text, of sum 1.
         build: Makes a language model with fresh weights out of a seed, on its device.
         proxy: How models are trained.
         steps: Of a plain training of the proxy.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -68,9 +67,8 @@ class FinishedRun:
     cost: Mapping[str, Mapping[str, float]]
 
     def target_loss(self, target: Mapping[str, float]) -> float:
-        """Returns the loss on a target, given as shares of domains, in nats per token."""
-        total = sum(target.values())
-        return sum(share * self.losses[name] for name, share in target.items()) / total
+        """Returns the loss on a target, given as shares of domains of sum 1, in nats per token."""
+        return sum(share * self.losses[name] for name, share in target.items())
 
     def read_losses(self) -> dict[str, float]:
         """Returns the losses on the text on which `read_losses` reads domains, nats per token."""
@@ -157,14 +155,15 @@ def load_model(
     return proxy
 
 
-def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
-    """All that a run's result depends on, plain values."""
+def _kept(problem: Problem, run: PlannedRun) -> files.Kept:
+    """Where a finished run is remembered: the folder's name is the hash of all that it depends on,
+    so that one with another key is damaged."""
     proxy = dataclasses.asdict(problem.proxy)
     del proxy["liger"]  # how it is computed, not what
     own = {**dataclasses.asdict(run), "weights": list(run.weights.items())}
     if run.text is not None:
         own["text"] = sorted(run.text.items())
-    return {
+    identity = {
         "format": FORMAT,
         "corpus": problem.corpus.sha256,
         "model": problem.model_config,
@@ -173,12 +172,6 @@ def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
         "held_out": [problem.side, problem.seed, *problem.evaluated.items()],
         "run": own,
     }
-
-
-def _kept(problem: Problem, run: PlannedRun) -> files.Kept:
-    """Where a finished run is remembered: the folder's name is the hash of all that it depends on,
-    so that one with another key is damaged."""
-    identity = _identity(problem, run)
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return files.Kept(problem.runs / digest[:24], identity, replace=True)
 

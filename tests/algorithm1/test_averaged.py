@@ -16,7 +16,6 @@ from bydore_pyro.answer.answer import inference_data
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import DataError
 from bydore_pyro.law.goal import Goal
 
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
@@ -82,15 +81,6 @@ def test_the_mixture_states_mean_spread_and_interval(state: LinearSearch) -> Non
     assert capped.mixture.free_weights == mixture.weights
     with pytest.raises(ValueError, match="actual one without evidence"):
         _ = answer.evidence
-
-
-def test_a_search_without_steps_has_no_posterior(corpus: TokenStore) -> None:
-    state = linear_search(corpus)
-    with pytest.raises(DataError, match="at least one step"):
-        averaged_answer(state, QUESTION)
-    with pytest.raises(DataError, match="at least one step"):
-        search_guide_fit(state)
-    assert dict(trajectory_of(state).sizes) == {"step": 0, "domain": 4}
 
 
 def test_a_finished_search_has_a_trajectory_and_a_fit(corpus: TokenStore) -> None:

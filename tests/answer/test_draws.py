@@ -16,7 +16,6 @@ from bydore_pyro.answer.draws import (
     mixture_within,
     raised,
     sums_of_draws,
-    to_the_bounds,
 )
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
@@ -54,7 +53,7 @@ def test_an_interval_of_a_density_that_falls_from_0_begins_with_0() -> None:
     inside = 0.5 + 0.1 * np.clip(rng.normal(size=4000), -4, 4)
     draws = np.stack([rng.beta(1, 20, 4000), inside, rng.beta(20, 1, 4000)], 1)
     found = az.hdi(draws[None], hdi_prob=0.94)
-    bounded = to_the_bounds(found, draws)
+    bounded = interval_of_draws(draws)
     assert found[0, 0] > 0
     assert bounded[0, 0] == 0
     assert bounded[2, 1] == 1
@@ -68,8 +67,7 @@ def test_the_mixture_is_the_draws_own() -> None:
     mixture = mixture_of(draws, "abc")
     np.testing.assert_allclose(mixture.weights, central_weights(torch.from_numpy(draws)))
     np.testing.assert_allclose(mixture.standard_deviation, draws.std(0))
-    own = to_the_bounds(az.hdi(draws[None], hdi_prob=mixture.hdi_probability), draws)
-    np.testing.assert_array_equal(interval_of_draws(draws), own)
+    own = interval_of_draws(draws, mixture.hdi_probability)
     assert mixture.hdi is not None
     np.testing.assert_array_equal(mixture.hdi, own)
     assert (mixture.tokenizer, mixture.data_sha256) == ("t", "d")

@@ -135,22 +135,6 @@ def test_an_interval_is_the_narrowest_that_holds_94_percent() -> None:
     np.testing.assert_allclose(found.reshape(2, 6).T, expected, rtol=1e-12)
 
 
-def test_the_worst_target_has_the_noise_of_the_worst() -> None:
-    """The worst of two targets with noise is worse than either, and less noisy."""
-    forecast, _ = of_noisy_runs(worst=True)
-    losses, found = forecast.losses(UNIFORM[None])[:, 0], forecast.expected(UNIFORM)
-    normal = torch.randn(len(losses), 6, generator=torch.Generator().manual_seed(3)).double()
-    off = math.sqrt(0.15) * normal[:, :1] + math.sqrt(0.85) * normal[:, 1:]
-    off = (forecast.compositions @ (off * forecast.law.noise)[..., None]).squeeze(-1)
-    worst = (losses[:, :2] + off).amax(1)
-    assert found[WORST].loss == pytest.approx(float(worst.mean()), abs=0.01)
-    assert found[WORST].loss > max(found["one"].loss, found["other"].loss) + 0.02
-    outer = torch.quantile(worst, torch.tensor([0.03, 0.97]).double()).tolist()
-    assert (found[WORST].low, found[WORST].high) == pytest.approx(outer, abs=0.02)
-    assert found[WORST].high - found[WORST].low < found["one"].high - found["one"].low
-    assert found["one"].loss == pytest.approx(float(losses[:, 0].mean()))
-
-
 def off_the_law(*size: int, seed: int) -> torch.Tensor:
     """How far single runs lie off the law by 0.1, on five domains, as forecasts take it."""
     normal = torch.randn(*size, 6, generator=torch.Generator().manual_seed(seed)).double()

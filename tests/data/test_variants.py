@@ -29,7 +29,6 @@ from bydore_pyro.data.variants import (
     cut_store,
     joined_stores,
     name_of_validation_file,
-    target_and_share,
     with_validation_file,
 )
 from bydore_pyro.errors import DataError
@@ -122,7 +121,6 @@ def test_a_text_file_is_a_target_in_pieces(corpus: TokenStore, tmp_path: Path) -
     assert "\n".join(pieces) == path.read_text()
     assert len(pieces) == len(store.validation["novel"].ends) > 2
     assert name_of_validation_file(str(path)) == "novel"
-    assert target_and_share(f"{path}=.5") == (str(path), ".5")
     with pytest.raises(DataError, match=r"Expected a file, found none: .*lost\.txt"):
         with_validation_file(corpus, tmp_path / "lost.txt")
     path.write_text(" \n")
@@ -135,9 +133,6 @@ def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path
     assert name_of_validation_file("some/NOVEL.TXT") == "NOVEL"
     assert name_of_validation_file("birds") is None
     assert name_of_validation_file("day=1/hour=2.jsonl") == "hour-2"
-    assert target_and_share("day=1/hour=2.jsonl") == ("day=1/hour=2.jsonl", None)
-    assert target_and_share("day=1/hour=2.jsonl=.5") == ("day=1/hour=2.jsonl", ".5")
-    assert target_and_share("birds=") == ("birds", "")
     rows = [{"text": text} for text in QUESTIONS]
     for path, message in (
         (write_lines(tmp_path / "birds.jsonl", rows), "not named like a domain of .*birds"),

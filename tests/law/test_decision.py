@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import itertools
 from typing import Any
 
 import pytest
 import torch
-from planted_laws import GRID, planted
-from scipy.optimize import minimize
+from planted_laws import planted
 from torch import Tensor
 
 from bydore_pyro.law.bounds import Bounds
@@ -21,6 +20,9 @@ from bydore_pyro.mixture import effective_shares
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(60)
 STEP = 0.01
+GRID = torch.tensor(
+    [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
+).double() / 100  # fmt: skip
 LOSSES = DRAWS.losses(GRID)  # (S, M, T)
 IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
 BASELINE = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
@@ -184,7 +186,7 @@ BOUNDS = {  # at_least, at_most
     "equal": ((0.3, 0, 0), (0.3, 1, 1)),
     "all fixed": ((0.3, 0.1, 0.6), (0.3, 0.1, 0.6)),
     "upper of sum 1": ((0, 0, 0), (0.1, 0.2, 0.7)),
-    "narrow": ((0.2, 0.3, 0), (0.2 + 1e-8, 0.3 + 1e-6, 1)),
+    "tight": ((0.6, 0.1, 0.1), (0.7, 0.2, 0.2)),
 }
 
 
@@ -207,39 +209,15 @@ def test_every_bound_holds_exactly(name: str, objective: Any) -> None:
     assert torch.minimum(found.price_at_least, found.price_at_most).abs().max() == 0
     assert found.price_at_least.isfinite().all()
     assert found.price_at_most.isfinite().all()
-    losses = DRAWS.losses(Bounds.of(lower, upper).nearest(GRID))
-    within = losses.amax(2) if objective == "worst" else losses @ IMPORTANCE.double()
-    assert found.objective <= float(within.mean(0).min()) + 1e-6
+    bounds = Bounds.of(lower, upper)
+    within = expected_objective(bounds.nearest(GRID), objective)
+    assert found.objective <= float(within.min()) + 1e-6
 
 
-def test_the_price_of_an_equality_is_one_and_a_difference() -> None:
-    """It says which way the weight should go, and what a little more of it is worth."""
-    free = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
-    for more in (-0.15, 0.15):  # in place of the free weight
-        at = float(free[1]) + more
-
-        def fixed(weight: float) -> Decision:
-            lower, upper = torch.tensor([0, weight, 0]), torch.tensor([1, weight, 1])
-            return best_mixture(DRAWS, Goal(
-                importance=IMPORTANCE, at_least=lower.double(), at_most=upper.double()
-            ))  # fmt: skip
-
-        found = fixed(at)
-        rise = (fixed(at + 1e-3).objective - fixed(at - 1e-3).objective) / 2e-3
-        price = found.price_at_least[1] - found.price_at_most[1]
-        assert float(price) == pytest.approx(rise, rel=0.02)
-        assert (rise > 0) == (more > 0)
-        # The same as of the one bound that binds.
-        side = {
-            "at_least" if more > 0 else "at_most": torch.tensor(
-                [0, at, 0] if more > 0 else [1, at, 1]
-            ).double()
-        }
-        one = best_mixture(DRAWS, Goal(importance=IMPORTANCE, **side))  # type: ignore[arg-type]
-        assert float(one.price_at_least[1] - one.price_at_most[1]) == pytest.approx(
-            float(price), rel=1e-3
-        )
-        assert min(float(one.price_at_least[1]), float(one.price_at_most[1])) == 0
+def expected_objective(mixtures: Tensor, objective: str) -> Tensor:
+    losses = DRAWS.losses(mixtures)
+    worst = objective == "worst"
+    return (losses.amax(2) if worst else losses @ IMPORTANCE.double()).mean(0)
 
 
 def test_a_corner_has_the_whole_price() -> None:
@@ -280,30 +258,6 @@ def test_a_decision_does_not_depend_on_the_unit_of_the_losses(objective: Any, un
     torch.testing.assert_close(other.price_of_targets, plain.price_of_targets, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
-def test_a_decision_does_not_depend_on_the_order_of_the_domains(objective: Any) -> None:
-    order, rows = torch.tensor([2, 0, 1]), slice(None)
-    names = ("level", "slope", "power", "openness", "noise")
-    runs = dataclasses.replace(
-        DRAWS.runs, own=DRAWS.runs.own[order][:, order], centre=DRAWS.runs.centre[order]
-    )  # fmt: skip
-    other = dataclasses.replace(
-        DRAWS, runs=runs, transfer=DRAWS.transfer[..., order, :][..., order],
-        **{name: getattr(DRAWS, name)[:, order] for name in names},
-    )  # fmt: skip
-    at_most = torch.tensor([1, 0.46, 0.3]).double()
-
-    def goal(some: Any) -> Goal:
-        return Goal(
-            objective=objective, importance=IMPORTANCE[some], at_most=at_most[some],
-            baseline=BASELINE[some] if objective == "none_worse" else None, tolerance=0.1,
-        )  # fmt: skip
-
-    plain, moved = best_mixture(DRAWS, goal(rows)), best_mixture(other, goal(order))
-    torch.testing.assert_close(moved.weights, plain.weights[order], atol=1e-6, rtol=0)
-    assert moved.objective == pytest.approx(plain.objective, abs=1e-9)
-
-
 COMPOSITION = torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]]).double()
 DRAWN = torch.rand(60, 3, 3, generator=torch.Generator().manual_seed(0)).double() * COMPOSITION
 DRAWN /= DRAWN.sum(-1, keepdim=True)
@@ -314,49 +268,9 @@ def effective(weights: Tensor) -> Tensor:
     return effective_shares(weights, torch.tensor([5.0, 0.0, 2.0]), 3.0)
 
 
-def by_scipy(goal: Goal, losses_at: Callable[[Tensor], Tensor], importance: Tensor) -> Tensor:
-    """Returns the best weights by SLSQP, from gradients of torch."""
-
-    def differentiable(function: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-        def value(x: Any) -> Any:
-            return function(torch.tensor(x)).numpy()
-
-        def gradient(x: Any) -> Any:
-            return torch.autograd.functional.jacobian(function, torch.tensor(x)).numpy()
-
-        return {"fun": value, "jac": gradient}
-
-    def mean(x: Tensor) -> Tensor:
-        return losses_at(x[:3]).mean(0) @ importance
-
-    sums = {"type": "eq", **differentiable(lambda x: x[:3].sum() - 1)}
-    bounds, start = [(1e-9, 1.0)] * 3, [1 / 3] * 3
-    if goal.objective == "worst":
-        count = len(losses_at(BASELINE))  # an unknown for the worst of each draw
-        above = {
-            "type": "ineq",
-            **differentiable(lambda x: (x[3:, None] - losses_at(x[:3])).flatten()),
-        }
-        found = minimize(
-            **differentiable(lambda x: x[3:].mean()), x0=[*start, *[9.0] * count],
-            bounds=[*bounds, *[(None, None)] * count], constraints=[sums, above], method="SLSQP",
-            options={"ftol": 1e-10, "maxiter": 300},
-        )  # fmt: skip
-    else:
-        most = losses_at(BASELINE) + goal.tolerance
-        room = {"type": "ineq", "fun": lambda x: (most - losses_at(torch.tensor(x))).numpy().min()}
-        bound = [room] if goal.objective == "none_worse" else []
-        start = BASELINE.tolist() if bound else start
-        found = minimize(
-            **differentiable(mean), x0=start, bounds=bounds, constraints=[sums, *bound],
-            method="SLSQP", options={"ftol": 1e-12},
-        )  # fmt: skip
-    return torch.tensor(found.x[:3])
-
-
 @pytest.mark.parametrize(("made", "fresh"), [(COMPOSITION, effective), (DRAWN, None)])
 @pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
-def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh: Any) -> None:
+def test_targets_made_of_rows_against_the_grid(objective: Any, made: Tensor, fresh: Any) -> None:
     """In expectation over draws, and of each draw; a tolerance that binds in one draw in two."""
     bound = objective == "none_worse"
     goal = Goal(
@@ -364,31 +278,31 @@ def test_targets_made_of_rows_against_scipy(objective: Any, made: Tensor, fresh:
         baseline=BASELINE if bound else None, tolerance=0.01,
     )  # fmt: skip
 
-    def losses_at(weights: Tensor, some: slice) -> Tensor:
-        of_some = made[some] if made.dim() == 3 else made
-        return losses_of(DRAWS[some], weights[None], of_some, fresh)[:, 0]
+    def values(losses: Tensor) -> Tensor:
+        return losses.amax(-1) if objective == "worst" else losses @ IMPORTANCE.double()
 
-    def value(weights: Tensor, some: slice) -> float:
-        losses = losses_at(weights, some)
-        worst = objective == "worst"
-        return float((losses.amax(1) if worst else losses @ IMPORTANCE.double()).mean())
-
-    each = best_mixture_draws(DRAWS, goal)
-    for number in range(2):
-        some = slice(number, number + 1)
-        expected = by_scipy(goal, lambda x, s=some: losses_at(x, s), IMPORTANCE.double())
-        assert value(each[number], some) == pytest.approx(value(expected, some), abs=1e-5)
-    found, every = best_mixture(DRAWS, goal), slice(None)
-    assert found.objective == pytest.approx(value(found.weights, every))
+    on_grid, base = (
+        losses_of(DRAWS, GRID, made, fresh),
+        losses_of(DRAWS, BASELINE[None], made, fresh),
+    )
+    allowed = (on_grid <= base + goal.tolerance).all(2) if bound else torch.ones(60, len(GRID)) > 0
+    least = values(on_grid).masked_fill(~allowed, torch.inf).amin(1)  # of each draw (S,)
+    each = losses_of(DRAWS, best_mixture_draws(DRAWS, goal), made, fresh)
+    own = each.diagonal(dim1=0, dim2=1).T  # of each draw its own mixture (S, Q)
+    assert (values(own) <= least + 1e-6).all()
+    assert float((least - values(own)).max()) < 2e-2
+    found = best_mixture(DRAWS, goal)
     assert found.losses.shape == found.price_of_targets.shape == (3,)
+    at_found = values(losses_of(DRAWS, found.weights[None], made, fresh)).mean()
+    assert found.objective == pytest.approx(float(at_found))
     if bound:
+        assert (own <= base[:, 0] + goal.tolerance + 1e-6).all()
         served = loss_differences(DRAWS, found.weights, BASELINE, made, fresh).amax(1) <= 0.01
         assert float(served.double().mean()) == pytest.approx(found.probability)
         assert 0.9 <= found.probability < 1, "the tolerance binds"
-        assert found.objective < value(BASELINE, every)
+        assert found.objective < float(values(base).mean())
     else:
-        expected = by_scipy(goal, lambda x: losses_at(x, every), IMPORTANCE.double())
-        assert found.objective == pytest.approx(value(expected, every), abs=1e-5)
+        assert found.objective <= float(values(on_grid).mean(0).min()) + 1e-6
 
 
 def test_targets_without_importance_are_protected() -> None:
@@ -407,30 +321,3 @@ def test_targets_without_importance_are_protected() -> None:
     assert float((free.losses - expected_loss(BASELINE))[1:].max()) > 0.1
     assert float(free.losses[0]) < float(found.losses[0]) < float(expected_loss(BASELINE)[0])
     assert float(found.price_of_targets[1:].max()) > 0.01, "they bind"
-
-
-def test_text_that_runs_out_against_the_grid() -> None:
-    """The domain that has least of it gets less, and the best is the grid's best."""
-    goal = Goal(importance=IMPORTANCE, effective=effective)
-    found = best_mixture(DRAWS, goal)
-    means = losses_of(DRAWS, GRID, effective=effective).mean(0) @ IMPORTANCE.double()
-    assert found.objective <= float(means.min()) + 1e-6
-    assert float((found.weights - GRID[means.argmin()]).abs().max()) < 2 * STEP
-    endless = best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights
-    assert float(found.weights[0]) < float(endless[0]) - 0.1
-    straight = best_mixture(DRAWS, Goal(importance=IMPORTANCE, effective=lambda w: 1 * w)).weights
-    torch.testing.assert_close(straight, endless)
-
-
-def test_the_worst_of_targets_that_are_much_alike() -> None:
-    """Of dense compositions of many rows: they nearly are one, and all are the worst."""
-    draws = fit_law(*planted(400, 8), free=False).draws(10)[:1]
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        made = torch.distributions.Dirichlet(torch.full((3, 400), 0.5)).sample()
-    found = best_mixture(draws, Goal(objective="worst", composition=made))
-    prices = found.price_of_targets
-    assert float(prices.sum()) == pytest.approx(1, abs=1e-3)
-    # Duality: with their prices for importances no mixture has a lower mean.
-    dual = best_mixture(draws, Goal(composition=made, importance=prices.float()))
-    assert found.objective == pytest.approx(dual.objective, abs=3e-6)

@@ -19,10 +19,17 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"objective": "best"}, "Expected the objective mean, worst or none_worse, actual 'best'"),
         ({"objective": "none_worse"}, "Expected a baseline beside none_worse, and only there"),
-        ({"tolerance": float("nan")}, "Expected tolerance > 0, finite, actual nan"),
+        ({"tolerance": 0.0}, "Expected tolerance > 0, finite, actual 0.0"),
+        ({"at_most": torch.full((3,), torch.nan)}, "at_most that are finite, actual [nan, nan"),
+        ({"probability": 1.0}, "Expected a probability in (0, 1), actual 1.0"),
+        ({"importance": torch.ones(2)}, "Expected importance (3,), actual (2,)"),
+        ({"importance": torch.zeros(3)}, "Expected importance >= 0, some > 0"),
         ({"composition": torch.ones(2, 3)}, "rows of sum 1, actual least 1, a sum off by 2"),
-        ({"composition": torch.ones(5, 1, 3) / 3}, "or (4, Q, 3), actual (5, 1, 3)"),
+        ({"composition": torch.ones(2, 2)}, "Expected a composition (Q, 3) or (4, Q, 3), actual"),
+        ({"at_least": torch.full((3,), 0.4)}, "at_least to sum to 1 at most and"),
+        ({"at_least": -BASELINE}, "Expected 0 <= at_least <= at_most"),
         ({"objective": "none_worse", "baseline": 2 * BASELINE}, "of sum 1, actual sum 2"),
     ],
 )  # fmt: skip
@@ -30,3 +37,4 @@ def test_goals_that_cannot_be(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as found:  # noqa: PT011
         Programme.of(DRAWS, Goal(**given))
     assert message in str(found.value)
+    assert "\n" not in str(found.value)

@@ -88,12 +88,6 @@ def test_freedom_grows_with_the_rise_to_all_weights() -> None:
         freedom(DRAWS, goal, answer, 0.0)
 
 
-def test_one_domain_has_no_freedom() -> None:
-    tokens = torch.tensor([[0.25], [0.5], [1.0]])
-    draws = fit_law(tokens, 3 - tokens.log()).draws(5)
-    assert freedom(draws, Goal(), torch.ones(1)).tolist() == [[1, 1]]
-
-
 def test_the_frontier_of_two_targets_is_below_every_mixture() -> None:
     """None of a grid of mixtures is better on a weighted mean; the ends are each target's best."""
     bound = torch.tensor([0.0, 0.2, 0.0])

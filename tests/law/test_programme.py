@@ -12,7 +12,6 @@ from torch import Tensor
 from bydore_pyro.law.goal import Goal
 from bydore_pyro.law.laplace import fit_law
 from bydore_pyro.law.law import LawDraws
-from bydore_pyro.law.losses import losses_of
 from bydore_pyro.law.programme import Programme
 from bydore_pyro.mixture import effective_shares
 
@@ -68,41 +67,3 @@ def test_gradient_and_hessian_are_those_of_the_value(
         torch.testing.assert_close(hessian[one], expected[one, :, one])
         if objective != "worst":  # which is convex, and not strictly so
             assert float(torch.linalg.eigvalsh(hessian[one]).min()) > 0
-
-
-def test_its_losses_are_the_laws_to_the_last_digits_at_any_length() -> None:
-    """A baseline's losses are the law's, and what is kept of them is less than 1e-8 apart."""
-    tokens, losses, _ = planted(3, 4)
-    draws = fit_law(8700.67964257 * tokens, losses).draws(4)
-    weights = torch.tensor([[0.2, 0.5, 0.3]]).double()
-    for kind in ("rows", "fixed", "drawn"):
-        given = {"composition": made_of(kind), "effective": effective}
-        found = Programme.of(draws, Goal(**given))
-        expected = losses_of(draws, weights, **given)[:, 0]
-        torch.testing.assert_close(
-            found.unit * found.losses(weights)[0], expected, rtol=1e-13, atol=0
-        )
-
-
-def test_a_millionth_of_the_tolerance_is_left_to_rounding() -> None:
-    """So that a solution at its bound serves a draw however its losses are computed."""
-    goal = Goal(objective="none_worse", baseline=BASELINE, tolerance=0.5)
-    programme = Programme.of(some_draws(free=True), goal)
-    excess = programme.unit * programme.excess(goal.baseline_of(3)[None])
-    torch.testing.assert_close(excess, torch.full_like(excess, -0.5 + 5e-7), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("objective", ["mean", "worst", "none_worse"])
-@pytest.mark.parametrize("free", [False, True])
-def test_a_composition_of_single_rows_is_the_rows(objective: Any, free: bool) -> None:
-    """And one that is the same in all draws is that of every draw."""
-    baseline = BASELINE if objective == "none_worse" else None
-    draws, points = some_draws(free), torch.tensor([[0.2, 0.5, 0.3]]).double()
-    eye = torch.eye(3)
-    given: dict[str, Any] = {"objective": objective, "baseline": baseline, "tolerance": 1.0}
-    found = []
-    for made in (None, eye, eye.expand(4, -1, -1)):
-        own = Programme.of(draws, Goal(composition=made, **given)).derivatives(points, 0.1)
-        found.append((own[0], own[1].product(eye.double()[None])))
-    for other in found[1:]:
-        torch.testing.assert_close(other, found[0])

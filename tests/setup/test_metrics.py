@@ -10,26 +10,19 @@ import numpy as np
 import pytest
 from method_options import WITHHELD, options_for
 
-from bydore_pyro.core.matching import match
-from bydore_pyro.core.posterior import draw_posterior
 from bydore_pyro.files import plain, read_as
 from bydore_pyro.files.run_folder import RunFolder
-from bydore_pyro.measure.check import ResidualCheck
-from bydore_pyro.measure.measurement import read_measurements, set_parameters
-from bydore_pyro.measure.target import read_target
-from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.search.matching import search
-from bydore_pyro.setup.domains import belongs_of, load_domains
+from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.metrics import (
     common_metrics,
     learning_of,
-    matching_record,
     peak_memory_megabytes,
     results_of,
     run_epochs,
 )
-from bydore_pyro.setup.record import Learning, Metrics
+from bydore_pyro.setup.record import Metrics
 
 
 def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
@@ -55,18 +48,6 @@ def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
     for name, times in run_epochs(options, domains, found.mixture).items():
         once = domains.sequences()[name] * 32
         assert times == pytest.approx(found.mixture.as_dict()[name] * 5000 / once)
-
-    sketch = GradientSketch(found.proxy, options.search.sketch_size, options.run.seed)
-    rounds = []
-    for one in read_measurements(tmp_path, belongs_of(options, domains)):
-        set_parameters(found.proxy, one)
-        rounds.append(read_target(sketch, one, domains))
-    again = match([one.evidence for one in rounds])
-    check = ResidualCheck(failing=("b",))
-    record = matching_record(domains.names, rounds, again, draw_posterior(again), check)
-    assert record.rounds == told.rounds, "what it keeps says what it found"
-    assert record.draws == told.draws
-    assert record.check == check
 
 
 def test_results_carry_their_origin(text: Path) -> None:
@@ -99,4 +80,3 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
     assert (found.warning == "") == learned
     of_another = learning_of(uniform, 280, checkpoint=True).warning
     assert "the model has not learned" in of_another
-    assert learning_of(math.nan, 280) == Learning()

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.setup.places import absolute, mixture_anywhere, targets_anywhere
+from bydore_pyro.setup.places import absolute, mixture_anywhere
 
 
 def test_what_is_there_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x=y").mkdir()
     monkeypatch.chdir(tmp_path / "x=y")
-    for name in ("t.jsonl", "natural", "today.json"):
+    for name in ("t.jsonl", "natural", "today.json", "pile"):
         Path(name).touch()
     whole = f"{tmp_path}/x=y"
     assert absolute("t.jsonl") == f"{whole}/t.jsonl"
     assert absolute("hub:pile") == "hub:pile"
-    targets = targets_anywhere(["t.jsonl", "t.jsonl=2", "code"])
-    assert targets == [f"{whole}/t.jsonl", f"{whole}/t.jsonl=2", "code"]
+    assert absolute("pile:pile") == f"pile:{whole}/pile"
+    assert absolute("pile:owner/name") == "pile:owner/name"
+    assert absolute("megatron:shards/*") == f"megatron:{whole}/shards/*"
+    assert absolute("megatron:s3://bucket/x") == "megatron:s3://bucket/x"
     assert mixture_anywhere("today.json") == f"{whole}/today.json"
     assert mixture_anywhere("natural") == "natural", "no file of that name"
     assert mixture_anywhere("published:doremi") == "published:doremi"

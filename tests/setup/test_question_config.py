@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.errors import DataError
 from bydore_pyro.law import Goal
-from bydore_pyro.setup.question_config import QuestionConfig, shares_of
+from bydore_pyro.setup.question_config import QuestionConfig, Target, shares_of
 
 
-def test_targets_are_shares_by_name_and_all_names_none() -> None:
-    assert QuestionConfig(validation=["a=2", "b"]).targets() == {"a": 2.0, "b": 1.0}
-    assert QuestionConfig(validation=["all"]).targets() == {}
+def test_targets_have_shares_of_sum_1_and_all_names_none() -> None:
+    assert QuestionConfig(validation=["a=3", "b"]).targets() == (
+        Target("a", 0.75),
+        Target("b", 0.25),
+    )
+    assert QuestionConfig(validation=["all"]).targets() == ()
     with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
         QuestionConfig().targets()
 
@@ -22,7 +24,7 @@ def test_targets_are_shares_by_name_and_all_names_none() -> None:
     ("validation", "message"),
     [
         (["a=x"], "Expected --validation NAME=SHARE, found 'a=x'"),
-        (["a=nan"], "Expected --validation NAME=SHARE, found 'a=nan'"),
+        (["a=0"], "Expected --validation NAME=SHARE, found 'a=0'"),
         (["a", "a=2"], "Expected every validation domain once, found 'a' twice"),
     ],
 )
@@ -33,21 +35,15 @@ def test_targets_that_cannot_be_are_refused(validation: list[str], message: str)
 
 def test_a_file_is_a_target_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    whole = tmp_path / "x=y" / "t.jsonl"
+    whole = tmp_path / "day=1" / "hour=2.jsonl"
     whole.parent.mkdir()
     whole.touch()
-    assert QuestionConfig(validation=[f"{whole}=2"]).targets() == {"t": 2.0}
-    assert QuestionConfig(validation=[str(whole)]).files() == {"t": whole}
+    for entry in (str(whole), f"{whole}=2"):
+        assert QuestionConfig(validation=[entry]).targets() == (Target("hour-2", 1.0, str(whole)),)
     Path("notes.txt").write_text("words")
-    given = QuestionConfig(validation=["notes.txt=2", "a.b"])
-    assert given.files() == {"notes": Path("notes.txt")}
-    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2", "a.b"]
-    Path("notes.md").write_text("words")
-    of_rows = r"of rows \(.*\) or of text \(\.txt\) for --validation, found n"
-    with pytest.raises(DataError, match=of_rows):
-        QuestionConfig(validation=["notes.md"]).files()
-    with pytest.raises(DataError, match=r"a file for --validation, found none: lost\.jsonl"):
-        QuestionConfig(validation=["lost.jsonl"]).files()
+    given = QuestionConfig(validation=["notes.txt=2", "a.b", "c=3"])
+    assert [target.file for target in given.targets()] == ["notes.txt", None, None]
+    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2", "a.b", "c=3"]
 
 
 def test_defaults_are_those_of_a_goal() -> None:

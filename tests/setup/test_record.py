@@ -80,15 +80,10 @@ def test_files_of_searches_are_read(file: Path) -> None:
     assert (found.seed, found.commit) == (None, None)
 
 
-NONE_SPENT = {"tokens": 0, "flops": 0.0, "seconds": 0.0, "parts": {}}
 DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"search": 3}, "Expected an object as 'search' in .*metrics.json, found 3"),
-    ({"search": {**NONE_SPENT, "tokens": "x"}}, "number as 'search.tokens'.*'x'"),
     ({"search": {"tokens": 3}}, "Field required as 'search.flops'"),
     ({"seed": True}, "a valid number as 'seed' in .*, found True"),
-    ({"run_epochs": {"a": None}}, "number as 'run_epochs.a'"),
-    ({"matching": {"rounds": [{"step": "x"}]}}, "number as 'matching.rounds.0.step'"),
-    ({"matching": {"draws": {"settled": 1}}}, "boolean as 'matching.draws.settled'"),
 ]
 
 

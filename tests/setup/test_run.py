@@ -29,7 +29,6 @@ from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.errors import RunFolderError
-from bydore_pyro.files.checkpoints import save_checkpoint
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.proxy.measured_model import Cost
@@ -166,25 +165,6 @@ def test_killed_amid_every_file_that_it_writes(store: Path, whole: Path, tmp_pat
     assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
-def stopped_search(
-    arguments: list[str], number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> object:
-    """Runs a search whose checkpoint of that number raises an error; returns the exit code."""
-    saved = []
-
-    def save(*given: object) -> None:
-        saved.append(given)
-        if len(saved) == number:
-            raise error
-        save_checkpoint(*given)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bydore_pyro.files.save_checkpoint", save)
-        with pytest.raises(SystemExit) as exit_:
-            main(arguments)
-    return exit_.value.code
-
-
 def signalled(
     arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> object:
@@ -298,15 +278,13 @@ def edited(folder: Path, part: str, **fields: object) -> None:
 
 
 def test_a_run_with_edited_options_is_refused_by_the_field(
-    store: Path,
+    whole: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     refused: Callable[..., str],
 ) -> None:
-    out = tmp_path / "out"
-    full = OSError(28, "No space left on device", str(out))
-    assert stopped_search(arguments(store, out), 3, full, monkeypatch) == 2
+    out = shutil.copytree(whole, tmp_path / "out")
     begun, before = (out / "config.json").read_text(), folder_content(out / "checkpoints")
     for part, field, value in (
         ("run", "seed", 7),

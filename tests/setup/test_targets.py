@@ -4,59 +4,54 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
 from method_options import options_for
 from quick import PROXY
 
-from bydore_pyro.core.matching import Matching
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.fit import MethodOptions
 from bydore_pyro.measure.measurement import Measurement, read_measurements
 from bydore_pyro.measure.readings import Reading, read_readings
-from bydore_pyro.measure.target import TargetMeasurement
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.search.trials import answered
-from bydore_pyro.setup.domains import belongs_of, domains_of, language_model, load_domains
-from bydore_pyro.setup.metrics import target_records
+from bydore_pyro.setup.domains import belongs_of, language_model, load_domains
 from bydore_pyro.setup.question import question_of
-from bydore_pyro.setup.record import TargetRecord
 from bydore_pyro.setup.targets import (
     Targets,
-    forecast_for,
     forecasts,
-    read_targets,
     search_readings,
     targets_are_domains,
     targets_of,
 )
 
-Read = tuple[MethodOptions, Domains, list[Measurement], list[TargetMeasurement]]
+
+class Read(NamedTuple):
+    """Targets that were read where the search has measured."""
+
+    options: MethodOptions
+    domains: Domains
+    kept: list[Measurement]
+    targets: Targets
 
 
 def read_of(store: Path, run: Path, *validation: str) -> Read:
-    """A target read where the search has measured."""
     given = ("--proxy", str(PROXY), "--steps", "40", "--round_sequences", "32")
     options = options_for(store, *given, "--validation", *validation)
     domains = load_domains(options)
     kept = read_measurements(run, belongs_of(options, domains))
-    domains = domains_of(options, domains.corpus, 0, measured=options.measured_sequences(3))
     proxy = Proxy(language_model(options, domains.corpus.vocabulary, 0), options.proxy)
     sketch = GradientSketch(proxy, options.search.sketch_size, 0)
-    return options, domains, kept, read_targets(sketch, kept, domains)
+    return Read(options, domains, kept, targets_of(sketch, kept, domains, 0))
 
 
 @pytest.fixture(scope="module")
 def both(store: Path, measured_run: Path) -> Read:
     return read_of(store, measured_run, "a=3", "b=1")
-
-
-def targets_in(read: Read) -> Targets:
-    _, domains, _, rounds = read
-    return targets_of(domains, rounds, 0)
 
 
 def test_the_searchs_own_run_is_read_on_its_way(measured_run: Path, both: Read) -> None:
@@ -71,28 +66,25 @@ def test_the_searchs_own_run_is_read_on_its_way(measured_run: Path, both: Read) 
 
 
 def test_each_of_several_targets_is_made_of_its_own(both: Read) -> None:
-    targets = targets_in(both)
-    assert isinstance(targets.found, Matching)
+    targets = both.targets
     assert targets.importance == {"a": 0.75, "b": 0.25}
     for place, draws in enumerate(targets.compositions.values()):
         assert float(draws.mean(0)[place]) > 0.9, "each has a domain of its own"
     assert 0.1 < float(targets.drawn.weights.mean(0)[1]) < 0.5, "together they are of both"
     assert all(share < 0.4 for share in targets.unexplained)
-    losses = torch.tensor([[one.parts[name].loss for name in "ab"] for one in both[3]])
+    losses = torch.tensor([[one.parts[name].loss for name in "ab"] for one in targets.rounds])
     torch.testing.assert_close(targets.losses, losses.double())
 
 
 def test_of_all_domains_it_is_known_what_they_are_made_of(store: Path, measured_run: Path) -> None:
     """No target is read by itself, and what was read of them decides nothing."""
-    read = read_of(store, measured_run, "all")
-    options, domains, kept, rounds = read
-    assert all(one.parts == {} for one in rounds)
-    targets = targets_in(read)
+    options, domains, kept, targets = read_of(store, measured_run, "all")
+    assert all(one.parts == {} for one in targets.rounds)
     assert [*targets.compositions] == [*domains.names]
     made = torch.cat([*targets.compositions.values()])
     assert torch.equal(made, torch.eye(3).double())
     assert targets.unexplained == [0.0, 0.0, 0.0]
-    forecast = forecast_for(domains, targets, search_readings(options, kept), 0)
+    forecast = targets.forecast(search_readings(options, kept), 0)
     assert forecast is not None
     losses = torch.tensor([[one.held_out[name] for name in domains.names] for one in kept])
     torch.testing.assert_close(forecast.known.of_targets, losses.double())
@@ -102,9 +94,8 @@ def test_of_all_domains_it_is_known_what_they_are_made_of(store: Path, measured_
 def test_naming_every_domain_asks_for_all_of_them(store: Path, measured_run: Path) -> None:
     """By their shares; each is made of itself, in whatever order they are named."""
     read = read_of(store, measured_run, "c=2", "a", "b")
-    targets = targets_in(read)
-    assert targets_are_domains(read[1])
-    assert not targets_are_domains(read_of(store, measured_run, "a", "b")[1])
+    targets = read.targets
+    assert targets_are_domains(read.domains)
     assert targets.importance == {"c": 0.5, "a": 0.25, "b": 0.25}
     made = torch.cat([*targets.compositions.values()])
     assert torch.equal(made, torch.eye(3).double()[[2, 0, 1]])
@@ -112,9 +103,9 @@ def test_naming_every_domain_asks_for_all_of_them(store: Path, measured_run: Pat
 
 
 def test_a_forecast_rests_on_the_readings(both: Read) -> None:
-    options, domains, kept, _ = both
-    targets, readings = targets_in(both), search_readings(options, kept)
-    forecast = forecast_for(domains, targets, readings, 0)
+    options, domains, kept, targets = both
+    readings = search_readings(options, kept)
+    forecast = targets.forecast(readings, 0)
     assert forecast is not None
     assert forecast.length == pytest.approx(40 * options.batch_tokens)
     uniform = torch.full((3,), 1 / 3).double()
@@ -126,7 +117,7 @@ def test_a_forecast_rests_on_the_readings(both: Read) -> None:
         tokens={"a": 40.0 * options.batch_tokens, "b": 0.0, "c": 0.0},
         losses={name: readings[-1].losses[name] + 1 for name in domains.names},
     )
-    more = forecast_for(domains, targets, [*readings, trial], 0)
+    more = targets.forecast([*readings, trial], 0)
     assert more is not None
     assert len(more.known.losses) == 3
     assert len(more.known.of_targets) == 2
@@ -136,18 +127,17 @@ def test_a_forecast_rests_on_the_readings(both: Read) -> None:
 
 def test_targets_are_told_and_answered(both: Read) -> None:
     """Without a plan no trial is run, and what the search has read stays as it is."""
-    options, domains, kept, _ = both
-    targets, readings = targets_in(both), search_readings(options, kept)
-    records = target_records(domains.names, targets)
+    options, domains, kept, targets = both
+    readings = search_readings(options, kept)
+    records = targets.records()
     assert [*records] == ["a", "b"]
     for name, one in records.items():
-        assert isinstance(one, TargetRecord)
         mean = targets.compositions[name].mean(0)
         assert list(one.composition.values()) == pytest.approx(mean.tolist())
         assert all(one.low[n] <= one.composition[n] <= one.high[n] for n in domains.names)
     assert [one.unexplained for one in records.values()] == targets.unexplained
     asked, cost = question_of(options, domains), Cost()
-    answer, known = answered(asked, domains, targets, readings, None, cost, seed=0)
+    answer, known = answered(asked, targets, readings, None, cost, seed=0)
     assert known == readings
     assert known is not readings, "the caller's list stays its own"
     assert answer.tried is None
@@ -155,19 +145,19 @@ def test_targets_are_told_and_answered(both: Read) -> None:
     assert answer.outlook.importance == {"a": 0.75, "b": 0.25}
     assert cost.seconds["law"] > 0
     assert len(readings) == 2
-    alone, _ = answered(asked, domains, targets, [], None, Cost(), seed=0)
+    alone, _ = answered(asked, targets, [], None, Cost(), seed=0)
     assert alone.forecast is None
     assert (float(alone.draws[:, 2].mean()) < 0.2) == (answer.mixture.weights[2] < 0.2)
 
 
 def test_nothing_is_forecast_of_what_no_run_has_read(both: Read) -> None:
-    options, domains, kept, _ = both
-    targets, readings = targets_in(both), search_readings(options, kept)
-    assert forecast_for(domains, targets, readings[:1], 0) is None
-    assert forecast_for(domains, targets, [], 0) is None
+    options, domains, kept, targets = both
+    readings = search_readings(options, kept)
+    assert targets.forecast(readings[:1], 0) is None
+    assert targets.forecast([], 0) is None
     assert forecasts(domains.names, readings)
     assert not forecasts([*domains.names, "new"], readings)
     for part in ("losses", "tokens"):
         less = {name: value for name, value in getattr(readings[0], part).items() if name != "b"}
         lacking = dataclasses.replace(readings[0], **{part: less})
-        assert forecast_for(domains, targets, [lacking, readings[1]], 0) is None
+        assert targets.forecast([lacking, readings[1]], 0) is None
