@@ -55,13 +55,13 @@ def averaged_answer(state: LinearSearch, question: answer.Question) -> answer.An
 
 def _draws(state: LinearSearch) -> dict[str, torch.Tensor]:
     """Returns draws of the weights and the concentrations, ``(4, D, K)``."""
-    steps = np.random.default_rng(SEED).integers(len(state.window), size=answer.CHAINS * DRAWS)
+    steps = np.random.default_rng(SEED).integers(len(state.window), size=core.GROUPS * DRAWS)
     concentration = torch.from_numpy(np.stack([state.window[t].concentration for t in steps]))
     rate = torch.from_numpy(np.stack([state.window[t].rate for t in steps]))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         log_w, log_beta = core.GammaDirichlet(concentration, rate).rsample_log()
-    shape = (answer.CHAINS, DRAWS)
+    shape = (core.GROUPS, DRAWS)
     return {"w": log_w.exp().unflatten(0, shape), "beta": log_beta.exp().unflatten(0, shape)}
 
 

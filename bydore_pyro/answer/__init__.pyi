@@ -1,4 +1,3 @@
-from .answer import CHAINS as CHAINS
 from .answer import COVERED as COVERED
 from .answer import HARDLY as HARDLY
 from .answer import Answer as Answer

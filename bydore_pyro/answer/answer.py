@@ -36,7 +36,6 @@ from bydore_pyro.mixture import Mixture, Sums
 if TYPE_CHECKING:
     import arviz
 
-CHAINS = core.GROUPS  # that draws are written as: a group of exact chains is one of ArviZ's
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
 MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
@@ -234,7 +233,7 @@ def _for_run(
     by chance."""
     run = question.run
     composition, scale = (
-        values.unflatten(0, (CHAINS, -1)) for values in (drawn.weights, drawn.scale)
+        values.unflatten(0, (core.GROUPS, -1)) for values in (drawn.weights, drawn.scale)
     )
     if run is not None and best is None and not run.repeats(drawn.weights):
         run = None
@@ -242,7 +241,7 @@ def _for_run(
     if run is None and match_alone and question.goal.at_least is None:
         return {"w": composition, "s": scale}, core.central_weights(drawn.weights)
     most = MOST_DRAWS if composition.shape[-1] <= MANY else DRAWS_OF_MANY
-    composition, scale = (values[:, : most // CHAINS] for values in (composition, scale))
+    composition, scale = (values[:, : most // core.GROUPS] for values in (composition, scale))
     weights, scales = composition.flatten(0, 1).clone(), scale.flatten()
     lengths, chances = np.array([*ways]), np.array([*ways.values()])
     rng = np.random.default_rng(SEED)

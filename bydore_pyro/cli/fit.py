@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro import answer, files, methods, mixture, proxy, report, setup, tables, terminal
+from bydore_pyro import core, files, methods, mixture, proxy, report, setup, tables, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, resume_command, warn_idle
 from bydore_pyro.errors import DataError
 from bydore_pyro.fit import METHODS, REPEATING, MethodOptions, fit, problem_of
@@ -279,7 +279,7 @@ def _write_fit(
         trajectory = xarray.Dataset({"mean": (("step", "domain"), path)}, coords=coordinates)
         folder.write_dataset("trajectory.nc", trajectory)
     if found.draws is not None:
-        chains = found.draws.reshape(answer.CHAINS, -1, found.draws.shape[1])
+        chains = found.draws.reshape(core.GROUPS, -1, found.draws.shape[1])
         import arviz
 
         domain = {"domain": list(names)}

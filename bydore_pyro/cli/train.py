@@ -69,7 +69,7 @@ class TrainConfig(Checked):
 class ShardsConfig(Checked):
     """How shards are read, as for bydore search."""
 
-    tokenizer: str | None = option(None, "Whose tokens they hold: a folder, or a hub name.")
+    tokenizer: str | None = option(None, "Tokenizer of the shards: a folder, or a hub name.")
     separator: int | None = option(None, "Token that divides documents.", least=0)
     token_bytes: Literal[2, 4, 8] | None = option(None, "Bytes of a token, where no file says.")
     validation_fraction: float = option(

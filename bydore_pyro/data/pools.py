@@ -1,8 +1,8 @@
 """Domains that are measured together: small ones, with their nearest relatives.
 
-Names are paths, `web/law/high`. What cannot be measured alone is measured with its siblings of the
-same fate as `web/law/*`, and where these are too little too, with the smallest of the other domains
-below `web/law`; where there are none, further up.
+Names are paths, such as `web/legal/high`. What cannot be measured alone is measured with its
+siblings of the same fate, as `web/legal/*`. Where these are too little too, the smallest of the
+other domains below `web/legal` join them; where there are none, those further up.
 """
 
 from __future__ import annotations

@@ -309,8 +309,8 @@ def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
 
 
 def selected(wanted: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Returns the domains that names stand for, each once: a domain, or all below `web/law`, also
-    written `web/law/*`.
+    """Returns the domains that names stand for, each once: a domain, or all below `web/legal`, also
+    written `web/legal/*`.
 
     Raises:
         DataError: Names the first for which there is none.

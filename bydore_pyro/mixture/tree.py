@@ -1,6 +1,6 @@
 """What a reader is shown of many domains: the largest, the branches that they lie in, and the rest.
 
-Names are paths: `web/law/high` lies in the branches `web` and `web/law`.
+Names are paths: `web/legal/high` lies in the branches `web` and `web/legal`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
 
 
 def below(names: Collection[str]) -> dict[str, list[int]]:
-    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
-    if the path stands for several names but not for all."""
+    """Returns the places of the names below each path, if it stands for several but not for all.
+
+    Of `web/legal/high` these are `web` and `web/legal`.
+    """
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         for path in _above(name):

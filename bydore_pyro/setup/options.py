@@ -46,9 +46,11 @@ SMOKE = {
 
 
 ENVIRONMENT = "environment"
-# Options of one evidence, without those that --smoke sets; they have no effect with the other.
+# Options of one evidence, which have no effect with the other; --smoke sets some of them.
 OF_MATCHING = ("sketch_size", "trial_share")
+OF_MATCHING_IN_SMOKE = ("rounds", "round_sequences", "check_sequences", "trials")
 OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
+OF_LINEAR_IN_SMOKE = ("guide_warmup", "validation_batch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +67,14 @@ class RunConfig(Checked):
         "DATA/**, whose domains are all folders that hold files, named by their paths; "
         "a JSON or YAML file that lists domains; 'environment' (the text of the Python "
         "environment); 'pile:' followed by the folder or hub name of a copy of the Pile; token "
-        "shards of a trainer, as 'megatron:' and eight other formats followed by a folder, prefix "
+        "shards of a trainer, as 'megatron:' or another format followed by a folder, prefix "
         "or pattern, with --tokenizer. With "
         "--domain_column also a file or folder of rows, or 'hub:' followed by a dataset's name. "
         "If it is no store, at most --domain_megabytes of each domain are read.",
     )
     domains: list[str] | None = option(
-        None, "Domains to train on; web/law that is none stands for all below it. Default: all."
+        None,
+        "Domains to train on. A path such as web/legal means all domains below it. Default: all.",
     )
     evidence: Literal["matching", "linear"] = option(
         "matching",
@@ -163,6 +166,8 @@ class Options:
                 f"Expected steps >= {2 ** (rounds - 1)} for {rounds} rounds, each after half the "
                 f"steps of the next, actual {steps}"
             )
+        if self.run.evidence == "linear" and not self.proxy.learning_rate:
+            raise ValueError("Expected --learning_rate > 0 with --evidence linear, found 0")
         if self.run.evidence == "linear" and self.run.checkpoint is not None:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
         asked = self.question
@@ -214,12 +219,13 @@ class Options:
             warn_idle(run, ("repetition_constant",), "no target_tokens")
         if run.evidence == "linear":
             warn_idle(search, OF_MATCHING, "evidence linear")
+            warn_idle(search, () if run.smoke else OF_MATCHING_IN_SMOKE, "evidence linear")
         else:
             warn_idle(self.linear, OF_LINEAR, "evidence matching")
+            warn_idle(self.linear, () if run.smoke else OF_LINEAR_IN_SMOKE, "evidence matching")
         if run.checkpoint is not None:
             if not run.smoke:
-                idle = ("steps", "rounds", "trials", "trial_share")
-                warn_idle(search, idle, "a checkpoint")
+                warn_idle(search, ("steps", "rounds", "trials", "trial_share"), "a checkpoint")
             run = dataclasses.replace(run, checkpoint_every=0)  # it would hold the model again
             search = dataclasses.replace(search, rounds=1, trials=0)
         elif run.tokens is not None:

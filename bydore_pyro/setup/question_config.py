@@ -79,7 +79,7 @@ class QuestionConfig(Checked):
     )
     objective: law.Objective = option(
         law.Goal.objective,
-        "What the mixture makes small: 'mean', the targets' mean loss by their shares; 'worst', "
+        "What the mixture minimises: 'mean', the targets' mean loss by their shares; 'worst', "
         "the loss of the worst target; 'none_worse', the mean, with no target worse than under "
         "--baseline.",
     )
@@ -96,7 +96,7 @@ class QuestionConfig(Checked):
     )
     probability: float = option(
         law.Goal.probability,
-        "With none_worse: probability that no target at all is worse by more.",
+        "With none_worse: probability that all targets stay within the tolerance.",
         above=0,
         below=1,
     )
@@ -220,7 +220,7 @@ class AskConfig(Checked):
     data: str | None = option(
         None,
         "Where the run's text lies now. Domains whose text has changed are measured anew. "
-        "Default: where it lay.",
+        "Default: the original place.",
     )
 
     def __post_init__(self) -> None:

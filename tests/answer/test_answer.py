@@ -14,7 +14,6 @@ from planted_forecasts import MADE, bound, planted_forecast, question
 from trial_runs import trials_of
 
 from bydore_pyro.answer.answer import (
-    CHAINS,
     COVERED,
     Answer,
     answer_of,
@@ -28,6 +27,7 @@ from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import LAW, tried_steps
 from bydore_pyro.core.importance import GuideFit
 from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.metropolis import GROUPS
 from bydore_pyro.core.point import central_weights, run_mixture
 from bydore_pyro.core.posterior import Convergence, Posterior
 from bydore_pyro.errors import DataError
@@ -59,7 +59,7 @@ def test_the_draws_are_the_posteriors_where_nothing_changes_them() -> None:
     posterior = drawn()
     answer = answer_of(FOUND, posterior, QUESTION)
     assert isinstance(answer, Answer)
-    assert answer.sites["w"].shape == (CHAINS, 500, 3)
+    assert answer.sites["w"].shape == (GROUPS, 500, 3)
     assert torch.equal(answer.draws, posterior.weights)
     assert answer.evidence == (FOUND, posterior)
     assert answer.mixture.notes == ()
@@ -92,7 +92,7 @@ def test_each_draw_takes_its_length_by_chance() -> None:
     posterior, tried = drawn(), trials_of(5.0, 5.03, 5.5)
     answer = answer_of(FOUND, posterior, QUESTION, tried)
     sites = answer.sites
-    draws = posterior.weights.unflatten(0, (CHAINS, -1))[:, :50]  # 200 in all, in the tests
+    draws = posterior.weights.unflatten(0, (GROUPS, -1))[:, :50]  # 200 in all, in the tests
     assert torch.equal(sites["composition"], draws)
     first = sites["length"] == 1
     assert 0.5 < float(first.double().mean()) < 0.8
