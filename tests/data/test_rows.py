@@ -21,7 +21,7 @@ from bydore_pyro.data import rows
 from bydore_pyro.data.kinds import can_be_entered, is_row_file
 from bydore_pyro.data.rows import LARGE_TEXT, PIECE, Row, RowConfig, read_hub, read_rows, read_text
 from bydore_pyro.data.splits import check_name
-from bydore_pyro.data.streams import Part, numbered_lines
+from bydore_pyro.data.streams import Part, rows_of
 from bydore_pyro.errors import DataError
 
 ROWS = [
@@ -203,6 +203,11 @@ class Repeated(io.RawIOBase):
         return len(found)
 
 
+def lines_in(stream: io.BufferedReader, longest: int) -> list[tuple[int, bytes | None]]:
+    found = rows_of(stream, "json", longest)
+    return [(number, None if isinstance(line, DataError) else line) for _, number, line in found]
+
+
 def repeated(block: bytes, times: int) -> io.BufferedReader:
     return io.BufferedReader(Repeated(block, times), 2**17)
 
@@ -214,16 +219,16 @@ def test_lines_are_those_that_python_finds(end: bytes) -> None:
     expected = [(n, line.strip()) for n, line in enumerate(content.split(b"\n"), 1) if line.strip()]
     for ahead in (2, 5, io.DEFAULT_BUFFER_SIZE):  # bytes that blank lines are looked for in
         stream = io.BufferedReader(io.BytesIO(content), ahead)
-        assert list(numbered_lines(stream, 10**8)) == expected
+        assert lines_in(stream, 10**8) == expected
     content = b"12345\n\n  12345  \n123456\n1\n1234567"
-    found = list(numbered_lines(io.BufferedReader(io.BytesIO(content)), 5))
+    found = lines_in(io.BufferedReader(io.BytesIO(content)), 5)
     assert found == [(1, b"12345"), (3, None), (4, None), (5, b"1"), (6, None)]
 
 
 def test_a_line_of_a_gigabyte_takes_the_memory_of_the_longest() -> None:
     tracemalloc.start()
     try:
-        found = list(numbered_lines(repeated(b"x" * 2**17, 2**13), 10**6))
+        found = lines_in(repeated(b"x" * 2**17, 2**13), 10**6)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -236,7 +241,7 @@ def test_a_hundred_million_empty_lines_take_a_moment() -> None:
     for block in (b"\n" * 2**17, b" \n" * 2**16):
         times = 100_000_000 // block.count(b"\n")
         begun = time.process_time()
-        found = list(numbered_lines(repeated(block, times), 10**8))
+        found = lines_in(repeated(block, times), 10**8)
         assert found == [(times * block.count(b"\n") + 2, b"last")]
         assert time.process_time() - begun < 10
 
