@@ -153,7 +153,8 @@ class Build:
         for name, counts in self.counts.items():
             for split in SPLITS:
                 if counts[split]["documents"]:  # where the last one ends
-                    self._append(name, split, "ends", np.array([counts[split]["tokens"]], END))
+                    with (self.folder / split / f"{stored_as(name)}.ends").open("ab") as file:
+                        file.write(np.array([counts[split]["tokens"]], END).tobytes())
 
     def _train_on_some(self) -> None:
         """Moves the text of domains that the hash has held out whole to the side of training."""
@@ -266,19 +267,17 @@ class Build:
                 starts = starts[[batch[i].begins for i in own]]
                 for i in own if split == "train" else ():
                     self.sizes.add(batch[i].source, name, int(lengths[i]))
-                self._append(name, split, "bin", np.concatenate(parts))
                 # Each begins where the one before it ends; before the first there is none.
-                self._append(name, split, "ends", starts[starts > 0].astype(END))
+                written = {"bin": np.concatenate(parts), "ends": starts[starts > 0].astype(END)}
+                for ending, array in written.items():
+                    path = self.folder / split / f"{stored_as(name)}.{ending}"
+                    with path.open("ab") as file:
+                        file.write(array.tobytes())
+                    self._touched.add(path)
                 of_side["tokens"] += int(lengths[own].sum())
                 of_side["documents"] += len(own)
                 of_side["independent_documents"] += len(starts)
                 of_side["bytes"] += sum(batch[i].size for i in own)
-
-    def _append(self, name: str, split: Split, ending: str, array: np.ndarray) -> None:
-        path = self.folder / split / f"{stored_as(name)}.{ending}"
-        with path.open("ab") as file:
-            file.write(array.tobytes())
-        self._touched.add(path)
 
     def _record(self, source: int) -> None:
         """Records that every document of the sources before this one is written."""

@@ -35,8 +35,6 @@ LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
-# Why a file is left out, beside "test split" and "validation split".
-BESIDE_ROWS = "read as plain text, in a domain that has files of rows too"
 NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
 
@@ -80,12 +78,9 @@ def list_files(data: str, rows: RowConfig) -> tuple[list[File], list[LeftOut]]:
     names: dict[str, list[str]] = {}
     for one in left_out:
         names.setdefault(f"left out ({one.reason})", []).append(one.name)
-    of_rows = {file.domain for file in files if file.path and is_row_file(file.path)}
     for file in files:
         if file.misleading:
             names.setdefault(CALLED, []).append(file.name)
-        elif file.domain in of_rows and file.path and not is_rows_or_txt(file.path):
-            names.setdefault(BESIDE_ROWS, []).append(file.name)
     for what, own in names.items():
         terminal.tell(f"{what}: {listed(own, 5)}")
     return files, left_out

@@ -23,8 +23,6 @@ FEWEST = 16  # numbers that tell their own width, or what they look like
 NEARLY = 0.95  # share of numbers that stay or rise by one, from which they do not look like text
 #: -1 as an unsigned number: some writers divide documents by it.
 DIVIDERS = tuple(2 ** (8 * width) - 1 for width in WIDTHS)
-#: -100 as an unsigned number: in labels, what is not predicted.
-IGNORED = tuple(2 ** (8 * width) - 100 for width in WIDTHS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +120,7 @@ def _fault(sample: Some, known: Known) -> str | None:
     width = values.dtype.itemsize
     outside = ~_inside(values, known)
     if outside.any():
-        swapped = values.byteswap()
-        hint = " (with its bytes in the other order all would be tokens: is the file big-endian?)"
-        return _beyond(
-            int(values[outside][0]),
-            int(positions[outside][0]),
-            known,
-            hint if _inside(swapped, known).all() else "",
-        )
+        return _beyond(int(values[outside][0]), int(positions[outside][0]), known)
     if width == 2 and known.vocabulary > 2**16 and known.width != 2 and values.size:
         return (
             f"Expected tokens of 4 bytes for {known.vocabulary}, the vocabulary of --tokenizer, "
@@ -146,15 +137,14 @@ def _fault(sample: Some, known: Known) -> str | None:
     return None
 
 
-def _beyond(value: int, position: int, known: Known, hint: str = "") -> str:
+def _beyond(value: int, position: int, known: Known) -> str:
     """What to say of a token beyond the vocabulary."""
+    hint = ""
     if value in DIVIDERS:
         hint = (
             " (-1 as a signed number, by which some writers divide documents: --separator "
             f"{value} reads it as end-of-text)"
         )
-    elif value in IGNORED:
-        hint = " (-100 as a signed number, which stands for no token in labels)"
     return (
         f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, found {value} "
         f"at position {position}{hint}"

@@ -22,7 +22,6 @@ from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
 from bydore_pyro.data.streams import (
     Part,
     Sips,
-    lines_of,
     row_groups,
     rows_of,
     unpacked,
@@ -60,19 +59,6 @@ def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
         assert all(piece.endswith("\n") for piece in pieces)
     last = "".join(str(row.text) for row in read_text(plain, part=Part(begins[-1], None)))
     assert last == LINES[-1].decode()
-
-
-def test_lines_are_a_stream_that_ends_with_them() -> None:
-    content = io.BytesIO(b"one\ntwo\nthree")
-    for part, start, lines in (
-        (Part(2, 6), 4, b"two\n"),
-        (Part(4, 8), 4, b"two\n"),
-        (Part(0, 2), 0, b"one\n"),
-        (Part(5, None), 8, b"three"),
-        (Part(9, 11), 13, b""),
-    ):
-        begun, stream = lines_of(content, part)  # type: ignore[arg-type]
-        assert (begun, stream.read()) == (start, lines)
 
 
 def test_a_bad_row_of_a_part_is_found_by_its_byte(tmp_path: Path) -> None:
@@ -152,12 +138,6 @@ def test_what_went_in_comes_out(kind: str) -> None:
     cut = io.BytesIO(PACKED[kind][:-20])
     with pytest.raises((OSError, EOFError)), unpacked(cut, kind) as stream:  # type: ignore[arg-type]
         io.BufferedReader(stream).read()
-
-
-def test_a_wide_window_is_one_that_pyarrow_refuses() -> None:
-    assert zstandard.get_frame_parameters(PACKED["zstd"]).window_size == 2**30
-    with unpacked(io.BytesIO(PLAIN), None) as stream:  # type: ignore[arg-type]
-        assert stream.read() == PLAIN
 
 
 def read(content: bytes, form: str, longest: int = 1000) -> list:
