@@ -124,9 +124,17 @@ def _folder(folder: Path, rows: RowConfig) -> Listed:
             f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
     entries = sorted(folder.iterdir())
-    _refuse_sides(
-        folder, [one for one in entries if _is_domain(one) and not (tree and one.is_dir())]
-    )
+    beside_each_other = [
+        one.name
+        for one in entries
+        if _is_domain(one) and not (tree and one.is_dir()) and not one.name.startswith(".")
+    ]
+    if sides := sides_beside(beside_each_other):  # each would be a domain that is trained on
+        raise DataError(
+            "Expected a sub-folder or a file for each domain, found names of the sides of a split, "
+            f"{sides[0]} and {sides[1]}, in {folder}: put the files of each domain into one "
+            "folder, or name them in a list of domains (.yaml)"
+        )
     domains = _tree(folder, rows) if tree else {}
     beside: Listed = []
     for entry in () if tree else entries:
@@ -151,17 +159,6 @@ def _folder(folder: Path, rows: RowConfig) -> Listed:
 
 def _is_domain(entry: Path) -> bool:
     return entry.is_dir() or is_rows_or_txt(entry)
-
-
-def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
-    """Refuses a folder of domains in which a `train` and a held-out side stand beside each other:
-    each would be a domain, and the held-out one would be trained on."""
-    if sides := sides_beside(entry.name for entry in entries if not entry.name.startswith(".")):
-        raise DataError(
-            "Expected a sub-folder or a file for each domain, found names of the sides of a split, "
-            f"{sides[0]} and {sides[1]}, in {folder}: put the files of each domain into one "
-            "folder, or name them in a list of domains (.yaml)"
-        )
 
 
 def _tree(folder: Path, rows: RowConfig) -> dict[str, Listed]:

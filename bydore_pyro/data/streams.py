@@ -26,10 +26,6 @@ REST_OF_LINE = 2**17  # bytes of a line that is too long, read at a time
 NEXT_LINE = 2**16  # bytes that are read at a time where the next line is looked for
 ARRAY = re.compile(rb"\s*\[\s*(\{|\]|$)")  # of rows, as far as it is seen
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-FRAME_HEADER = 18  # bytes of the header of a frame of zstd, at most
-FRAME_SIP = 2**10  # bytes of zstd that are unpacked at once: they may become 32 MB
-WINDOW_OF_ARROW = 2**27  # bytes: the largest window of zstd that pyarrow reads
-WINDOW = 2**31  # bytes that a frame of zstd may refer back to: `zstd --long=31`
 
 
 class Part(NamedTuple):
@@ -133,62 +129,9 @@ def unpacked(file: io.RawIOBase, compression: Compression | None) -> AbstractCon
         return nullcontext(file)
     if compression == "xz":
         return lzma.LZMAFile(file)  # type: ignore[arg-type]
-    if compression == "zstd" and _window(file) > WINDOW_OF_ARROW:
-        return _Frames(file)
     import pyarrow
 
     return pyarrow.input_stream(file, compression)
-
-
-def _window(file: io.RawIOBase) -> int:
-    """The window of the first frame of zstd in bytes; 0 where none begins."""
-    import zstandard
-
-    begin = file.read(FRAME_HEADER) or b""
-    file.seek(0)
-    try:
-        return int(zstandard.get_frame_parameters(begin).window_size)
-    except zstandard.ZstdError:
-        return 0
-
-
-class _Frames(io.RawIOBase):
-    """Frames of zstd of any window, one behind the other."""
-
-    def __init__(self, file: io.RawIOBase) -> None:
-        self._file, self._ahead, self._rest = file, b"", b""
-        self._frame: Any = None
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Reads some bytes into the buffer; returns how many."""
-        while not self._rest:
-            packed = self._ahead or self._file.read(FRAME_SIP)
-            if not packed:
-                if self._frame is not None:
-                    raise EOFError("a frame of zstd that breaks off")
-                return 0
-            self._rest = self._unpack(packed)
-        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
-
-    def _unpack(self, packed: bytes) -> bytes:
-        import zstandard
-
-        if self._frame is None:
-            self._frame = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
-        try:
-            found: bytes = self._frame.decompress(packed)
-        except zstandard.ZstdError as error:
-            raise OSError(str(error)) from None
-        self._ahead = b""
-        if self._frame.eof:
-            self._ahead, self._frame = self._frame.unused_data, None
-        return found
 
 
 def too_long(what: str, longest: int) -> DataError:

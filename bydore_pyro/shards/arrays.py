@@ -36,9 +36,6 @@ BEGINNINGS = {
     b"\x28\xb5\x2f\xfd": "a compressed file",
     b"BZh": "a compressed file",
     b"\xfd7zXZ": "a compressed file",
-    b"\x80\x02c": "a pickle",
-    b"\x80\x04\x95": "a pickle",
-    b"\x80\x05\x95": "a pickle",
 }
 LETTERS = {*string.printable.encode()}
 AS_TEXT = 32, 64  # bytes of a file that are looked at: so many at least, and at most

@@ -270,10 +270,6 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.tokenizers[name] = one.tokenizer
         files = [TokenFile(file, fingerprint(file), fingerprint) for file in one.files]
         texts.append(Text.in_files(shard.tokens, shard.ends, files))
-    widths = sorted({text.dtype.itemsize for text in texts})
-    if len(widths) > 1:
-        line = f"warning: shards of a domain have tokens of {listed(map(str, widths))} bytes"
-        notes.lines[line].append(name)
     if found and not texts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
     return Text.joined(texts)

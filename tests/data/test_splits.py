@@ -34,29 +34,20 @@ HELD_OUT = (
 )
 TESTS = (
     "test",
-    "testing",
     "test_seen",
     "test-00000-of-00001",
-    "wiki.test",
     "devtest",
-    "testset",
     "tests_seen",
-    "tst2013",
     "testdev",
     "test set",
     "split=test",
-    "law (test)",
-    "X_test+more",
 )
 TRAINS = (
     "train",
     "training",
-    "train_small",
     "wiki.train",
     "c4-train.0",
-    "trainset",
     "train2017",
-    "trn",
     "split=train",
 )
 OTHERS = (

@@ -293,12 +293,6 @@ def test_the_width_that_was_found_is_said(width: int, store: Path, tmp_path: Pat
     found = opened(f"dolma:{folder}", store, tmp_path, line)
     for name in own.names:
         assert_same_text(found.train[name], own.train[name])
-    np.fromfile(folder / "a/train/part-0.npy", f"<u{width}").astype("<u2").tofile(
-        folder / "a/train/part-0.npy"
-    )
-    line = f"warning: shards of a domain have tokens of 2, {width} bytes: a"
-    (folder / "a/train/part-1.npy").write_bytes((folder / "b/train/part-0.npy").read_bytes())
-    opened(f"dolma:{folder}", store, tmp_path, line)
 
 
 def test_masks_beside_tokens_are_left_out_and_counted(store: Path, tmp_path: Path) -> None:
