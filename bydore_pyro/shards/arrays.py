@@ -139,8 +139,8 @@ def headerless(path: Path) -> Callable[[int], data.LazyTokens]:
 def saved(path: Path) -> data.LazyTokens:
     """Returns the whole numbers of a file of `numpy.save`, row by row, as an array ``(N,)``.
 
-    The header tells their type, the order of their bytes and their shape: ``(N,)``, or ``(B, T)``
-    in either order of axes. Nothing is unpickled.
+    The header tells their type, the order of their bytes and their shape: ``(N,)`` or ``(B, T)``.
+    Nothing is unpickled.
 
     Raises:
         DataError: When there is no such header, the array is none of whole numbers or has another
@@ -155,14 +155,14 @@ def saved(path: Path) -> data.LazyTokens:
         shape, by_column, dtype = read[npy.read_magic(file)](file)
         offset = file.tell()
     little = unsigned(dtype, path)
-    if len(shape) not in (1, 2):
-        raise DataError(f"Expected tokens, or rows of tokens, found an array {shape}: {path}")
+    if len(shape) not in (1, 2) or (by_column and len(shape) == 2):
+        raise DataError(
+            f"Expected tokens, or rows of tokens one behind the other, found an array {shape}: "
+            f"{path}"
+        )
     own = numbers(path, dtype.str.replace("i", "u"), prod(shape), offset)
 
     def take(positions: np.ndarray) -> np.ndarray:
-        if by_column and len(shape) == 2:
-            rows, columns = np.divmod(positions, max(1, shape[1]))
-            positions = rows + columns * shape[0]
         return np.asarray(own[positions]).astype(little)
 
     return data.LazyTokens(take, little, (0, len(own)))

@@ -248,9 +248,6 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
         if shard.width is not None:
             line = f"tokens read as {shard.width} bytes each, since no file says it"
             notes.lines[line].append(name)
-        if shard.resembles:
-            line = f"warning: tokens that look like {shard.resembles}"
-            notes.lines[line].append(f"{name}: {one.files[0].name}")
         end = known.separator
         if shard.scanned:
             notes.lines[f"documents end where end-of-text stands ({end})"].append(name)

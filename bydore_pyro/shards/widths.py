@@ -1,4 +1,4 @@
-"""Whether numbers are tokens of a vocabulary: their width, their values, and what they look like.
+"""Whether numbers are tokens of a vocabulary: their width and their values.
 
 Bytes can be read as numbers of 2, 4 or 8 bytes. Under half of the right width every second number
 is what is above 2^16 or 2^32, 0 as a rule; under twice the right one hardly any number is in the
@@ -19,8 +19,7 @@ from bydore_pyro.errors import DataError
 
 WIDTHS = (2, 4, 8)  # bytes that a token may have
 BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
-FEWEST = 16  # numbers that tell their own width, or what they look like
-NEARLY = 0.95  # share of numbers that stay or rise by one, from which they do not look like text
+FEWEST = 16  # numbers that tell their own width, or that they are a mask
 #: -1 as an unsigned number: some writers divide documents by it.
 DIVIDERS = tuple(2 ** (8 * width) - 1 for width in WIDTHS)
 
@@ -177,26 +176,13 @@ def in_vocabulary(tokens: data.Tokens, known: Known, place: Path) -> data.LazyTo
     return data.LazyTokens(take, dtype, (0, len(tokens)))
 
 
-def resembles(sample: Some, known: Known, place: Path) -> str:
-    """Returns what numbers look like, in words, if it is something else than text; "" if not.
-
-    Separators and pad tokens are passed over. In text no long run of tokens rises by one or never
-    falls.
+def refuse_mask(sample: Some, known: Known, place: Path) -> None:
+    """Refuses numbers that are all 0 and 1, but for separators and pad tokens.
 
     Raises:
-        DataError: When there are only 0 and 1, as in a mask.
+        DataError: When they are.
     """
-    values = sample.values
     fillers = [t for t in (known.separator, known.divider, known.pad) if t is not None]
-    fills = np.isin(values, fillers)
-    of_text = values[~fills]
-    if len(of_text) < FEWEST:
-        return ""
-    if int(of_text.max()) <= 1:
+    of_text = sample.values[~np.isin(sample.values, fillers)]
+    if len(of_text) >= FEWEST and int(of_text.max()) <= 1:
         raise DataError(f"Expected tokens, found only 0 and 1, as in a mask: {place}")
-    steps = np.diff(values.astype(np.int64), axis=1)[~(fills[:, 1:] | fills[:, :-1])]
-    if len(steps) < FEWEST or (steps == 0).all():
-        return ""
-    if np.isin(steps, (0, 1)).mean() > NEARLY:
-        return "positions or numbers of documents"
-    return "lengths or ends that never fall" if (steps >= 0).all() else ""

@@ -21,8 +21,10 @@ from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
 from bydore_pyro.data.streams import (
     Part,
     Sips,
+    lines_of,
     row_groups,
     rows_of,
+    too_long,
     unpacked,
 )
 
@@ -58,6 +60,19 @@ def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
         assert all(piece.endswith("\n") for piece in pieces)
     last = "".join(str(row.text) for row in read_text(plain, part=Part(begins[-1], None)))
     assert last == LINES[-1].decode()
+
+
+def test_lines_are_a_stream_that_ends_with_them() -> None:
+    content = io.BytesIO(b"one\ntwo\nthree")
+    for part, start, lines in (
+        (Part(2, 6), 4, b"two\n"),
+        (Part(4, 8), 4, b"two\n"),
+        (Part(0, 2), 0, b"one\n"),
+        (Part(5, None), 8, b"three"),
+        (Part(9, 11), 13, b""),
+    ):
+        begun, stream = lines_of(content, part)  # type: ignore[arg-type]
+        assert (begun, stream.read()) == (start, lines)
 
 
 def test_a_bad_row_of_a_part_is_found_by_its_byte(tmp_path: Path) -> None:
@@ -145,3 +160,4 @@ def test_rows_of_every_form() -> None:
 def test_what_is_too_long_ends_a_table() -> None:
     with pytest.raises(csv.Error, match="Expected a line of at most 1 MB, found more"):
         read(b"a\n" + b"x" * 10**6 + b"y", "csv", 10**6)
+    assert str(too_long("text", 10**8)) == "Expected text of at most 100 MB, found more"
