@@ -109,9 +109,10 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
     if form == "parquet":
         table = _table_rows(path, config, part, columns)
         for count, row in enumerate(_texts(table, place, config, columns), start=1):
-            known = part is not None and part.end is not None
-            share = count / max(1, part.end - part.start) if known else 0.0  # type: ignore
-            yield row._replace(reached=round(part.size * share) if part else 0)
+            reached = 0
+            if part is not None and part.end is not None:
+                reached = round(part.size * count / max(1, part.end - part.start))
+            yield row._replace(reached=reached)
         return
     if part is not None and form == "json" and can_be_entered(path):
         with readable_place(place), opened(path) as file, lines_of(file, part)[1] as lines:
