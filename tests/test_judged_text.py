@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -109,33 +107,6 @@ def test_judged_text_is_what_fresh_models_are_read_on(corpus: TokenStore, tmp_pa
     alone.validation_shares = {"birds": 1.0}
     loss = proxy.evaluate(torch.from_numpy(few), "evaluate")
     assert judged_loss(proxy, alone, 3) == pytest.approx(loss, rel=1e-6)
-
-
-def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The calls in every function of a module: its name, and the last name of what is called."""
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Call):
-                    called = node.func
-                    yield function.name, getattr(called, "attr", getattr(called, "id", ""))
-
-
-def test_judged_text_alone_judges_the_models_of_every_experiment() -> None:
-    """A model is judged in `judged_loss` and `fresh_models` alone, which the tests above know; what
-    rivals are fitted to is read as their own proxies are."""
-    reading = {"evaluate", "evaluate_tokens", "train_runs", "train_mixtures"}
-    found = {
-        (path.stem, function, called)
-        for path in (ROOT / "experiments").glob("*.py")
-        for function, called in calls(ast.parse(path.read_text("utf-8")))
-        if called in reading
-    }
-    assert found == {
-        ("common", "judged_loss", "evaluate"),
-        ("common", "fresh_models", "train_runs"),
-        ("few_runs", "trained", "train_mixtures"),
-    }
 
 
 @pytest.mark.parametrize("script", ["case1", "scheduling"])

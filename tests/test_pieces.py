@@ -223,14 +223,14 @@ def test_the_bytes_are_the_same_whatever_dies(
     monkeypatch.setattr("bydore_pyro.data.build.BATCH", 2000)
     text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=40)
 
-    sound = Build._submit
+    sound = Build._write
 
-    def submit(build: Build, most: int) -> None:
+    def write(build: Build, most: int) -> None:
         sound(build, most)
         while left:
             machines.remove_node(left.pop(), allow_graceful=False)
 
-    monkeypatch.setattr(Build, "_submit", submit)
+    monkeypatch.setattr(Build, "_write", write)
     prepare(small_plan(text), tmp_path / "many", cluster="auto")
     assert not left
     prepare(small_plan(text), tmp_path / "one")

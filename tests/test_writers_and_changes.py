@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tiny import folder_content
 
 from bydore_pyro.command_line.command_line import parse_options
-from bydore_pyro.data.index import building_place, sha256_of
-from bydore_pyro.data.store import file_sha256
+from bydore_pyro.data.index import building_place
 from bydore_pyro.files.locks import FolderLock
 from bydore_pyro.setup.options import SMOKE, Options
 
@@ -152,22 +150,3 @@ def test_a_run_whose_folder_is_deleted_ends_as_an_error(
     told = refused(*given)
     assert f"{tmp_path / 'run'} to stay in place, found it deleted, moved or replaced" in told
     assert not list((tmp_path / "run").glob("*")), "no half of a run is made again"
-
-
-@pytest.mark.parametrize("command", ["search", "train"])
-def test_tokens_beyond_the_vocabulary_are_named(
-    data: Path, tmp_path: Path, refused: Refused, command: str
-) -> None:
-    """A store may agree with its own hashes and yet hold them."""
-    path, index = data / "train" / "b.bin", json.loads((data / "index.json").read_text())
-    tokens = np.fromfile(path, "<u2")
-    tokens[:] = index["vocabulary"]
-    tokens.tofile(path)
-    index["domains"]["b"]["train"]["sha256"] = file_sha256(path)
-    parts = (index["tokenizer_sha256"], index["vocabulary"], index["dtype"])
-    index["sha256"] = sha256_of(index["domains"], *parts)
-    (data / "index.json").write_text(json.dumps(index))
-    given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
-    told = refused(*given)
-    assert "Expected tokens below 280, the vocabulary of " in told
-    assert told.endswith("found 280 in the train text of 'b'")

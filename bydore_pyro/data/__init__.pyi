@@ -15,7 +15,6 @@ from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
-from .pools import Pooled as Pooled
 from .pools import gathered as gathered
 from .pools import pooled as pooled
 from .pools import with_branches as with_branches

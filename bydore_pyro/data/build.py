@@ -31,7 +31,7 @@ from bydore_pyro.data.index import NOT_HASHED, SPLITS
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sampling import Sizes, Taken
 from bydore_pyro.data.store import END, nothing_counted, stored_as
-from bydore_pyro.data.tokenizer import Encoded, Pending, encoding, load_encoder, vocabulary_of
+from bydore_pyro.data.tokenizer import Pending, encoding, load_encoder, vocabulary_of
 from bydore_pyro.errors import DataError
 
 RECORD = "progress.sqlite"
@@ -153,7 +153,8 @@ class Build:
         for name, counts in self.counts.items():
             for split in SPLITS:
                 if counts[split]["documents"]:  # where the last one ends
-                    self._append(name, split, "ends", np.array([counts[split]["tokens"]], END))
+                    with (self.folder / split / f"{stored_as(name)}.ends").open("ab") as file:
+                        file.write(np.array([counts[split]["tokens"]], END).tobytes())
 
     def _train_on_some(self) -> None:
         """Moves the text of domains that the hash has held out whole to the side of training."""
@@ -192,7 +193,7 @@ class Build:
                     reached = document.reached
                 self._take(document, number)
                 if self._characters >= BATCH:
-                    self._submit(most)
+                    self._write(most)
                     read = self._ends[number] + self.taken.total - before
                     self._bar(min(read, self._ends[number + 1]), self._ends[-1], self._so_far())
         except (DataError, OSError):
@@ -231,9 +232,11 @@ class Build:
                 self.beside[reason][name] = self.beside[reason].get(name, 0) + 1
             return
         content = text.encode()
-        before = self._seen(hashlib.sha256(content).digest()[:HASH], document.split)
-        if before is not None:
-            held_out = document.split == "train" and before == "validation"
+        digest, execute = hashlib.sha256(content).digest()[:HASH], self._database.execute
+        new = execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, document.split))
+        if not new.rowcount:
+            found = execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()
+            held_out = document.split == "train" and found == ("validation",)
             counts["in_validation_dropped" if held_out else "duplicates_dropped"] += 1
             return
         place = name, document.split
@@ -244,54 +247,41 @@ class Build:
         self._characters += len(text)
         self._last[place] = witness
 
-    def _seen(self, digest: bytes, split: Split) -> str | None:
-        """Notes a document; returns the side on which it stood before, None where it is new."""
-        execute = self._database.execute
-        new = execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, split))
-        if new.rowcount:
-            return None
-        return execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()[0]
-
-    def _submit(self, keep: int) -> None:
-        """Sends the batch off, and writes what is encoded until only `keep` are on their way."""
+    def _write(self, keep: int) -> None:
+        """Sends the batch off to be encoded, and appends what is encoded, the tokens and where
+        documents end, to the arrays of their places, until only `keep` batches are on their way."""
         if self._batch:
             self._encoded.append((self._encode([t.text for t in self._batch]), self._batch))
             self._batch, self._characters = [], 0
         while len(self._encoded) > keep:
             future, batch = self._encoded.popleft()
-            self._write(future.result(), batch)
-
-    def _write(self, encoded: Encoded, batch: list[_Text]) -> None:
-        """Appends a batch's tokens, and where documents end, to the arrays of their places."""
-        tokens, lengths = encoded
-        places: dict[tuple[str, Split], list[int]] = {}
-        for number, text in enumerate(batch):
-            places.setdefault((text.domain, text.split), []).append(number)
-        ends = np.cumsum(lengths)
-        for (name, split), own in places.items():
-            of_side = self.counts[name][split]
-            parts = [tokens[ends[i] - lengths[i] : ends[i]] for i in own]
-            starts = of_side["tokens"] + np.cumsum(lengths[own]) - lengths[own]
-            starts = starts[[batch[i].begins for i in own]]
-            for i in own if split == "train" else ():
-                self.sizes.add(batch[i].source, name, int(lengths[i]))
-            self._append(name, split, "bin", np.concatenate(parts))
-            # Each begins where the one before it ends; before the first there is none.
-            self._append(name, split, "ends", starts[starts > 0].astype(END))
-            of_side["tokens"] += int(lengths[own].sum())
-            of_side["documents"] += len(own)
-            of_side["independent_documents"] += len(starts)
-            of_side["bytes"] += sum(batch[i].size for i in own)
-
-    def _append(self, name: str, split: Split, ending: str, array: np.ndarray) -> None:
-        path = self.folder / split / f"{stored_as(name)}.{ending}"
-        with path.open("ab") as file:
-            file.write(array.tobytes())
-        self._touched.add(path)
+            tokens, lengths = future.result()
+            places: dict[tuple[str, Split], list[int]] = {}
+            for number, text in enumerate(batch):
+                places.setdefault((text.domain, text.split), []).append(number)
+            ends = np.cumsum(lengths)
+            for (name, split), own in places.items():
+                of_side = self.counts[name][split]
+                parts = [tokens[ends[i] - lengths[i] : ends[i]] for i in own]
+                starts = of_side["tokens"] + np.cumsum(lengths[own]) - lengths[own]
+                starts = starts[[batch[i].begins for i in own]]
+                for i in own if split == "train" else ():
+                    self.sizes.add(batch[i].source, name, int(lengths[i]))
+                # Each begins where the one before it ends; before the first there is none.
+                written = {"bin": np.concatenate(parts), "ends": starts[starts > 0].astype(END)}
+                for ending, array in written.items():
+                    path = self.folder / split / f"{stored_as(name)}.{ending}"
+                    with path.open("ab") as file:
+                        file.write(array.tobytes())
+                    self._touched.add(path)
+                of_side["tokens"] += int(lengths[own].sum())
+                of_side["documents"] += len(own)
+                of_side["independent_documents"] += len(starts)
+                of_side["bytes"] += sum(batch[i].size for i in own)
 
     def _record(self, source: int) -> None:
         """Records that every document of the sources before this one is written."""
-        self._submit(0)
+        self._write(0)
         self.sizes.close()
         while self._touched:
             with self._touched.pop().open("rb") as file:

@@ -212,7 +212,8 @@ def held_out_counts(
     if (found := sum(counts.values())) < fewest:
         raise DataError(
             f"Expected at least {fewest} validation sequences of {length} tokens, found {found} "
-            f"(held-out sequences: {held_out}); {_advice(store, shares)}"
+            f"(held-out sequences: {held_out}); --validation_fraction holds out more, and so do "
+            "files named validation beside train"
         )
     for name, count in counts.items():
         if not count:
@@ -221,13 +222,6 @@ def held_out_counts(
                 f"found {parts[name]:.2g}"
             )
     return counts
-
-
-def _advice(store: TokenStore, names: Iterable[str]) -> str:
-    """Returns how a target gets more text: of a file of rows all is held out already."""
-    if files := [name for name in names if not len(store.train[name])]:
-        return f"rows of more text in {listed(files)} make more"
-    return "--validation_fraction holds out more, and so do files named validation beside train"
 
 
 class Domains:

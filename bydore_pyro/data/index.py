@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,12 +14,10 @@ from bydore_pyro.errors import DataError, one_line
 FORMAT = "bydore_pyro.tokens/2"
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
-COUNTS = ("tokens", "independent_documents")  # of a domain's side, that arrays have as lengths
 # What is counted and noted by domain beside its entry, as stores of the same tokens have one hash:
 # documents left out, and how files were read.
 NOT_HASHED = ("too_short", "empty", "notes")
 UNITS = "units"  # what a user has by domain: rows or files, their count and bytes
-DTYPES = ("<u2", "<u4", "<u8")
 
 
 def building_place(out: Path) -> Path:
@@ -29,8 +26,8 @@ def building_place(out: Path) -> Path:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """Returns the index of the store in a folder, after checking its own hash, that of its
-    tokenizer, and that it holds counts where counts belong.
+    """Returns the index of the store in a folder, after checking its own hash and that of its
+    tokenizer.
 
     Raises:
         DataError: When there is no store, one that is not finished, or another index.
@@ -49,7 +46,6 @@ def read_index(folder: Path) -> dict[str, Any]:
         of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
         found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
         found_tokenizer = tokenizer_sha256(folder / "tokenizer")
-        _require_kinds(index)
     except DataError:
         raise
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
@@ -63,21 +59,6 @@ def read_index(folder: Path) -> dict[str, Any]:
             f"another ({found_tokenizer[:12]})"
         )
     return index
-
-
-def _require_kinds(index: Mapping[str, Any]) -> None:
-    """Refuses an index whose hash may be right and whose values are not what they should be."""
-    if index["dtype"] not in DTYPES:
-        raise ValueError(f"tokens of type {index['dtype']!r}")
-    if not isinstance(index["tokenizer_sha256"], str):
-        raise ValueError(f"tokenizer_sha256 {index['tokenizer_sha256']!r}")
-    counts = {"vocabulary": index["vocabulary"]} | {
-        f"{split} {key} of '{name}'": index["domains"][name][split][key]
-        for name, split, key in product(index["domains"], SPLITS, COUNTS)
-    }
-    for what, count in counts.items():
-        if not isinstance(count, int) or count < 0:
-            raise ValueError(f"{what} {count!r}")
 
 
 def sha256_of(domains: Mapping[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:

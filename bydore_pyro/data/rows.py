@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,8 +17,6 @@ from bydore_pyro import files, terminal
 from bydore_pyro.command_line import option, require_fields
 from bydore_pyro.data.kinds import (
     UTF_16,
-    Compression,
-    Form,
     can_be_entered,
     head,
     kind_of,
@@ -32,7 +30,6 @@ from bydore_pyro.data.streams import (
     Part,
     Sips,
     lines_of,
-    numbered_lines,
     rows_of,
     too_long,
     unpacked,
@@ -43,9 +40,10 @@ AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time,
 WHOLE = 2**22  # bytes of a remote file of which all is read
 AT_ONCE = 16  # rows of a table that become Python's objects at once
 MOST_NOTED = 50  # columns
+TEXTUAL = str, list, Mapping  # values that may hold text
 LONGEST = 100_000_000  # bytes of a line, characters of a row's text
-BLOCK = 2**17  # bytes of a file of lines that are read at a time
-SIP = 2**10  # of a compressed one, where it matters how far it was read
+BLOCK = 2**17  # bytes of a file that are read at a time
+SIP = 2**10  # of a part of a compressed one, where it matters how far it was read
 # Bytes that come out of it, at least, for the ratio to those that went in: its first hundred
 # thousand are packed worse than what follows.
 UNPACKED = 2**20
@@ -107,27 +105,36 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
     if part is None and not path.exists():
         raise DataError(f"Expected a file, found none: {path}")
     form, compression = kind_of(path)
+    place, columns = str(path), list[str]()
     if form == "parquet":
-        columns: list[str] = []
-        rows_of_table = _table_rows(path, config, part, columns)
-        for number, row in enumerate(
-            _usable(rows_of_table, str(path), "row", config, columns), start=1
-        ):
-            yield row._replace(reached=_reached(part, number))
+        table = _table_rows(path, config, part, columns)
+        for count, row in enumerate(_texts(table, place, config, columns), start=1):
+            reached = 0
+            if part is not None and part.end is not None:
+                reached = round(part.size * count / max(1, part.end - part.start))
+            yield row._replace(reached=reached)
         return
-    start = part.start if part else 0
     if part is not None and form == "json" and can_be_entered(path):
-        with readable_place(str(path)), opened(path) as file, lines_of(file, part)[1] as lines:
-            place = f"{path} from byte {start}" if start else str(path)
-            yield from _usable(numbered_lines(lines, LONGEST), place, "line", config)
+        with readable_place(place), opened(path) as file, lines_of(file, part)[1] as lines:
+            begin = f"{path} from byte {part.start}" if part.start else place
+            yield from _texts(rows_of(lines, form, LONGEST), begin, config)
         return
-    with readable_place(str(path)), opened(path, AHEAD if part else WHOLE) as file:
-        if part is not None:
-            yield from _unpacked(file, form, compression, part, str(path), config)
-            return
-        with unpacked(file, compression) as stream, io.BufferedReader(stream, BLOCK) as lines:
-            unit, rows = rows_of(lines, form, LONGEST)
-            yield from _usable(rows, str(path), unit, config)
+    with readable_place(place), opened(path, AHEAD if part else WHOLE) as file:
+        packed = Sips(file, SIP if part else BLOCK)
+        with unpacked(packed, compression) as stream:
+            plain, at, before = Sips(stream, UNPACKED), 0, None
+            lines = io.BufferedReader(plain, UNPACKED)
+            for row in _texts(rows_of(lines, form, LONGEST), place, config):
+                if part is None:
+                    yield row
+                    continue
+                begun, at = at, lines.tell()
+                if part.end is not None and begun >= part.end:
+                    return
+                if begun >= part.start:  # it is read from its start
+                    each = packed.tell() / plain.tell()  # bytes of the file for one that comes out
+                    before = round(begun * each) if before is None else before
+                    yield row._replace(reached=round(at * each) - before)
 
 
 def read_hub(
@@ -146,39 +153,52 @@ def read_hub(
         "opened:"
     ):
         stream = datasets.load_dataset(name, subset, split=split, streaming=True)
-    yield from _usable(enumerate(stream, start=1), f"hub:{name}", "row", config)
+    rows = (("row", number, row) for number, row in enumerate(stream, start=1))
+    yield from _texts(rows, f"hub:{name}", config)
 
 
-def _usable(
-    rows: Iterable[tuple[int, Any]],
+def _texts(
+    rows: Iterable[tuple[str, int, Any]],
     place: str,
-    unit: str,
     config: RowConfig,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Turns rows into texts; the one place that decides what is an error and what is skipped.
 
-    `columns` are those that can hold text, known once a row is read; else each row has its own.
+    `columns` are those of a table that can hold text, known once a row is read; else each row has
+    its own. Those that are not read are noted with the first row that has them.
     """
-    number, noted = 0, _columns_read(config)
+    unit, number, noted = "row", 0, set[str]()
+    for column in (config.text_column, config.domain_column):
+        if column is not None:
+            noted |= {column, column.partition(".")[0]}
     try:
-        for number, row in rows:
+        for unit, number, content in rows:
+            domain = None
             try:
-                domain = None
-                if isinstance(row, DataError):
-                    raise row
-                found = _parse(row) if unit == "line" else row
+                if isinstance(content, DataError):
+                    raise content
+                row = files.plain_json(content.decode("utf-8")) if unit == "line" else content
                 if config.domain_column is not None:
-                    named = _text(found, config.domain_column, "--domain_column", whole=True)
+                    named = _text(row, config.domain_column, "--domain_column", whole=True)
                     check_name(named)
                     domain = named
-                usable = Row(number, _text(found, config.text_column, "--text_column"), domain)
-                if others := _others(found, columns, noted):
-                    usable = usable._replace(note=_note(config, others))
-                    noted.update(others)
-            except DataError as bad:
+                usable = Row(number, _text(row, config.text_column, "--text_column"), domain)
+                if len(noted) <= MOST_NOTED:
+                    known = columns or [n for n, v in row.items() if isinstance(v, TEXTUAL)]
+                    if others := [name for name in known if name not in noted]:
+                        noted.update(others)
+                        shown = listed([terminal.visible(name) for name in others], 8)
+                        note = f"text is read from the column '{config.text_column}', not from "
+                        usable = usable._replace(note=note + shown)
+            except ValueError as error:
+                fault = str(error)
+                if isinstance(error, UnicodeDecodeError):
+                    fault = "Expected UTF-8, found other bytes"
+                elif not isinstance(error, DataError):
+                    fault = f"Expected a JSON object, found {error}"
                 if config.on_error == "stop":
-                    raise DataError(f"{bad}, {place}, {unit} {number}") from None
+                    raise DataError(f"{fault}, {place}, {unit} {number}") from None
                 usable = Row(number, None, domain)
             yield usable
     except (DataError, GeneratorExit):
@@ -192,37 +212,6 @@ def _usable(
                 f"Expected a whole file, found one that breaks {where}: {place}: {reason}"
             ) from None
         yield Row(number + 1, None)
-
-
-def _columns_read(config: RowConfig) -> set[str]:
-    read = [name for name in (config.text_column, config.domain_column) if name is not None]
-    return {*read, *(name.partition(".")[0] for name in read)}
-
-
-def _others(row: Any, columns: Sequence[str] | None, noted: Collection[str]) -> list[str]:
-    """The columns that hold text too and have not been noted; lists and mappings may hold text as
-    strings do. Of a table that names its columns the first row has all."""
-    if len(noted) > MOST_NOTED:
-        return []
-    if columns is None:
-        columns = [name for name, value in row.items() if isinstance(value, str | list | Mapping)]
-    return [name for name in columns if name not in noted]
-
-
-def _note(config: RowConfig, others: Sequence[str]) -> str:
-    named = listed([terminal.visible(name) for name in others], 8)
-    return f"text is read from the column '{config.text_column}', not from {named}"
-
-
-def _parse(line: bytes | None) -> Any:
-    if line is None:
-        raise too_long("a line", LONGEST)
-    try:
-        return files.plain_json(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise DataError("Expected UTF-8, found other bytes") from None
-    except ValueError as error:
-        raise DataError(f"Expected a JSON object, found {error}") from None
 
 
 def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
@@ -257,40 +246,9 @@ def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
     return value
 
 
-def _unpacked(
-    file: io.RawIOBase,
-    form: Form,
-    compression: Compression | None,
-    part: Part,
-    place: str,
-    config: RowConfig,
-) -> Iterator[Row]:
-    """Yields the rows of a part of a file that cannot be entered: it is read from its start."""
-    packed = Sips(file, SIP)
-    with unpacked(packed, compression) as stream:
-        plain = Sips(stream, UNPACKED)
-        lines, at, before = io.BufferedReader(plain, UNPACKED), 0, None
-        unit, rows = rows_of(lines, form, LONGEST)
-        for row in _usable(rows, place, unit, config):
-            begun, at = at, lines.tell()
-            if part.end is not None and begun >= part.end:
-                return
-            if begun >= part.start:
-                each = packed.tell() / plain.tell()  # bytes of the file for one that comes out
-                before = round(begun * each) if before is None else before
-                yield row._replace(reached=round(at * each) - before)
-
-
-def _reached(part: Part | None, rows: int) -> int:
-    """Estimates the bytes of the first `rows` rows of a part of a row group; 0 where unknown."""
-    if part is None or part.end is None:
-        return 0
-    return round(part.size * rows / max(1, part.end - part.start))
-
-
 def _table_rows(
     path: Path, config: RowConfig, part: Part | None, with_text: list[str]
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[str, int, Any]]:
     """Yields the rows of a Parquet file, after adding the columns that can hold text to a list."""
     from pyarrow import parquet, types
 
@@ -317,7 +275,7 @@ def _table_rows(
                 if number > last:
                     return
                 if part is None or number > first:
-                    yield number, row
+                    yield "row", number, row
 
 
 def read_text(
@@ -342,7 +300,8 @@ def read_text(
             if looked_at:
                 begin = head(path)
                 if odd := no_text(begin):
-                    raise DataError(f"Expected plain text, found {odd}: {path}: {_advice(odd)}")
+                    advice = "convert it to UTF-8" if odd == UTF_16 else "remove or unpack it"
+                    raise DataError(f"Expected plain text, found {odd}: {path}: {advice}")
                 found = looks_like(begin, config.text_column)
             if found and not says_text(path):
                 raise DataError(
@@ -358,36 +317,28 @@ def read_text(
             yield Row(number + 1, None)
 
 
-def _advice(found: str) -> str:
-    if found in ("gzip", "zstd", "bzip2", "xz", "zip"):
-        return "unpack it"
-    return "convert it to UTF-8" if found == UTF_16 else "remove it, or give --on_error skip"
-
-
 def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
     length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
     with opened(path, 0 if part else WHOLE) as raw:
         start, file = lines_of(raw, part) if part else (0, io.BufferedReader(raw))
-        while block := file.read(length):
-            rest += _decoded(decoder, block, path, start + file.tell())
+        while True:
+            block = file.read(length)
+            try:
+                rest += decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                at = start + file.tell() - len(error.object) + error.start
+                raise DataError(
+                    f"Expected UTF-8, found other bytes, {path}, byte {at}: convert it to UTF-8, "
+                    "or give --on_error skip"
+                ) from None
+            if not block:
+                break
             end = rest.rfind("\n") + 1 if length == PIECE else 0
             if len(rest) - end >= LONGEST_PIECE:
                 end = len(rest)
             if end:
                 yield rest[:end]
                 rest = rest[end:]
-        rest += _decoded(decoder, b"", path, start + file.tell())
     if rest:
         yield rest
-
-
-def _decoded(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, end: int) -> str:
-    try:
-        return decoder.decode(block, final=not block)
-    except UnicodeDecodeError as error:
-        at = end - len(error.object) + error.start
-        raise DataError(
-            f"Expected UTF-8, found other bytes, {path}, byte {at}: convert it to UTF-8, or give "
-            "--on_error skip"
-        ) from None

@@ -35,8 +35,6 @@ LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
-# Why a file is left out, beside "test split" and "validation split".
-BESIDE_ROWS = "read as plain text, in a domain that has files of rows too"
 NO_TEXT, NO_DOMAIN = "beside the text", "neither a folder, rows nor .txt"
 
 
@@ -80,12 +78,9 @@ def list_files(data: str, rows: RowConfig) -> tuple[list[File], list[LeftOut]]:
     names: dict[str, list[str]] = {}
     for one in left_out:
         names.setdefault(f"left out ({one.reason})", []).append(one.name)
-    of_rows = {file.domain for file in files if file.path and is_row_file(file.path)}
     for file in files:
         if file.misleading:
             names.setdefault(CALLED, []).append(file.name)
-        elif file.domain in of_rows and file.path and not is_rows_or_txt(file.path):
-            names.setdefault(BESIDE_ROWS, []).append(file.name)
     for what, own in names.items():
         terminal.tell(f"{what}: {listed(own, 5)}")
     return files, left_out
@@ -129,9 +124,17 @@ def _folder(folder: Path, rows: RowConfig) -> Listed:
             f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
     entries = sorted(folder.iterdir())
-    _refuse_sides(
-        folder, [one for one in entries if _is_domain(one) and not (tree and one.is_dir())]
-    )
+    beside_each_other = [
+        one.name
+        for one in entries
+        if _is_domain(one) and not (tree and one.is_dir()) and not one.name.startswith(".")
+    ]
+    if sides := sides_beside(beside_each_other):  # each would be a domain that is trained on
+        raise DataError(
+            "Expected a sub-folder or a file for each domain, found names of the sides of a split, "
+            f"{sides[0]} and {sides[1]}, in {folder}: put the files of each domain into one "
+            "folder, or name them in a list of domains (.yaml)"
+        )
     domains = _tree(folder, rows) if tree else {}
     beside: Listed = []
     for entry in () if tree else entries:
@@ -156,17 +159,6 @@ def _folder(folder: Path, rows: RowConfig) -> Listed:
 
 def _is_domain(entry: Path) -> bool:
     return entry.is_dir() or is_rows_or_txt(entry)
-
-
-def _refuse_sides(folder: Path, entries: Sequence[Path]) -> None:
-    """Refuses a folder of domains in which a `train` and a held-out side stand beside each other:
-    each would be a domain, and the held-out one would be trained on."""
-    if sides := sides_beside(entry.name for entry in entries if not entry.name.startswith(".")):
-        raise DataError(
-            "Expected a sub-folder or a file for each domain, found names of the sides of a split, "
-            f"{sides[0]} and {sides[1]}, in {folder}: put the files of each domain into one "
-            "folder, or name them in a list of domains (.yaml)"
-        )
 
 
 def _tree(folder: Path, rows: RowConfig) -> dict[str, Listed]:

@@ -259,7 +259,7 @@ class TokenStore:
             DataError: When a file was cut, or holds tokens beyond the vocabulary.
         """
         text: Text = getattr(self, side)[name]
-        found = np.asarray(text[key])
+        found = np.asarray(text.tokens[key])
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
             text.require_unchanged()  # else that is the reason
@@ -350,17 +350,30 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     dtype = np.dtype(index["dtype"])
     store, texts = TokenStore(folder, {}, {}, index), []
     for name, split in product(sorted(index["domains"]), SPLITS):
-        entry, place = index["domains"][name][split], folder / split
-        bins, ends = place / f"{stored_as(name)}.bin", place / f"{stored_as(name)}.ends"
-        documents = _mapped(ends, entry["independent_documents"], END)
-        last = int(documents[-1]) if len(documents) else 0
+        entry, arrays, files = index["domains"][name][split], [], []
+        for ending, kind, length, key in (
+            ("bin", dtype, "tokens", "sha256"),
+            ("ends", END, "independent_documents", "ends_sha256"),
+        ):
+            path, count = folder / split / f"{stored_as(name)}.{ending}", entry[length]
+            try:
+                files.append(TokenFile(path, entry[key]))
+                found = path.stat().st_size
+                if found != count * kind.itemsize:
+                    raise DataError(
+                        f"Expected {count * kind.itemsize} bytes, found {found}: {path}"
+                    )
+                mapped = np.memmap(path, kind, mode="r") if count else np.empty(0, kind)
+            except OSError as error:
+                raise DataError(f"Expected an array, found {path}: {error.strerror}") from None
+            arrays.append(np.asarray(mapped))
+        tokens, ends = arrays
+        last = int(ends[-1]) if len(ends) else 0
         if last != entry["tokens"]:
             raise DataError(
-                f"Expected the last end of a document at {entry['tokens']}, found {last}: {ends}"
+                f"Expected the last end of a document at {entry['tokens']}, found {last}: {path}"
             )
-        tokens = _mapped(bins, entry["tokens"], dtype)
-        files = TokenFile(bins, entry["sha256"]), TokenFile(ends, entry["ends_sha256"])
-        texts.append(Text.in_files(tokens, documents, files))
+        texts.append(Text.in_files(tokens, ends, files))
         getattr(store, split)[name] = texts[-1]
     size = sum(len(text) * dtype.itemsize for text in texts)
     if verify or (verify is None and size <= ALWAYS_VERIFIED):
@@ -368,16 +381,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             if file_sha256(file.path) != file.sha256:
                 raise DataError(f"Expected what {INDEX} names, found other content in {file.path}")
     return store.with_judged()
-
-
-def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
-    try:
-        found = path.stat().st_size
-        if found != count * dtype.itemsize:
-            raise DataError(f"Expected {count * dtype.itemsize} bytes, found {found}: {path}")
-        return np.asarray(np.memmap(path, dtype, mode="r")) if count else np.empty(0, dtype)
-    except OSError as error:
-        raise DataError(f"Expected an array, found {path}: {error.strerror}") from None
 
 
 def nothing_counted() -> dict[str, Any]:

@@ -26,10 +26,6 @@ REST_OF_LINE = 2**17  # bytes of a line that is too long, read at a time
 NEXT_LINE = 2**16  # bytes that are read at a time where the next line is looked for
 ARRAY = re.compile(rb"\s*\[\s*(\{|\]|$)")  # of rows, as far as it is seen
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-FRAME_HEADER = 18  # bytes of the header of a frame of zstd, at most
-FRAME_SIP = 2**10  # bytes of zstd that are unpacked at once: they may become 32 MB
-WINDOW_OF_ARROW = 2**27  # bytes: the largest window of zstd that pyarrow reads
-WINDOW = 2**31  # bytes that a frame of zstd may refer back to: `zstd --long=31`
 
 
 class Part(NamedTuple):
@@ -133,62 +129,9 @@ def unpacked(file: io.RawIOBase, compression: Compression | None) -> AbstractCon
         return nullcontext(file)
     if compression == "xz":
         return lzma.LZMAFile(file)  # type: ignore[arg-type]
-    if compression == "zstd" and _window(file) > WINDOW_OF_ARROW:
-        return _Frames(file)
     import pyarrow
 
     return pyarrow.input_stream(file, compression)
-
-
-def _window(file: io.RawIOBase) -> int:
-    """The window of the first frame of zstd in bytes; 0 where none begins."""
-    import zstandard
-
-    begin = file.read(FRAME_HEADER) or b""
-    file.seek(0)
-    try:
-        return int(zstandard.get_frame_parameters(begin).window_size)
-    except zstandard.ZstdError:
-        return 0
-
-
-class _Frames(io.RawIOBase):
-    """Frames of zstd of any window, one behind the other."""
-
-    def __init__(self, file: io.RawIOBase) -> None:
-        self._file, self._ahead, self._rest = file, b"", b""
-        self._frame: Any = None
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Reads some bytes into the buffer; returns how many."""
-        while not self._rest:
-            packed = self._ahead or self._file.read(FRAME_SIP)
-            if not packed:
-                if self._frame is not None:
-                    raise EOFError("a frame of zstd that breaks off")
-                return 0
-            self._rest = self._unpack(packed)
-        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
-
-    def _unpack(self, packed: bytes) -> bytes:
-        import zstandard
-
-        if self._frame is None:
-            self._frame = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
-        try:
-            found: bytes = self._frame.decompress(packed)
-        except zstandard.ZstdError as error:
-            raise OSError(str(error)) from None
-        self._ahead = b""
-        if self._frame.eof:
-            self._ahead, self._frame = self._frame.unused_data, None
-        return found
 
 
 def too_long(what: str, longest: int) -> DataError:
@@ -198,30 +141,46 @@ def too_long(what: str, longest: int) -> DataError:
 
 def rows_of(
     stream: io.BufferedReader[Any], form: Form, longest: int
-) -> tuple[str, Iterator[tuple[int, Any]]]:
-    """Returns what rows are called, "line" or "row", and each with its number from 1.
+) -> Iterator[tuple[str, int, Any]]:
+    """Yields rows of a file with their kind, "line" or "row", and their number from 1.
 
-    A line of JSON is not parsed yet, and None where it has more than `longest` bytes. A row of a
-    table with more or fewer cells than the header is a `DataError`.
+    A line of JSON comes stripped and not parsed; blank ones are left out. In place of a line of
+    more than `longest` bytes, of which no more are held, and of a table's row with more or fewer
+    cells than its header, comes a `DataError`.
     """
     if form != "json":
-        return "row", _cells(stream, "\t" if form == "tsv" else ",", longest)
+        yield from _cells(stream, "\t" if form == "tsv" else ",", longest)
+        return
+    begin = b""
     with suppress(Exception):  # what is broken is so again when it is read
         if stream.peek(3).startswith(BYTE_ORDER_MARK):
             stream.read(3)
-    begin = b""
-    with suppress(Exception):
         begin = stream.peek(3).lstrip()
-    if not ARRAY.match(begin):
-        return "line", numbered_lines(stream, longest)
-    import ijson
+    if ARRAY.match(begin):
+        import ijson
 
-    return "row", enumerate(ijson.items(stream, "item", use_float=True), 1)
+        for number, item in enumerate(ijson.items(stream, "item", use_float=True), 1):
+            yield "row", number, item
+        return
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if len(line) > longest and not line.endswith(b"\n"):
+            while (rest := stream.readline(REST_OF_LINE)) and not rest.endswith(b"\n"):
+                pass
+            yield "line", number, too_long("a line", longest)
+        elif line := line.strip():
+            yield "line", number, line
+        else:  # those behind it at once: a small compressed file can hold a billion
+            ahead = stream.peek()
+            blank = ahead[: len(ahead) - len(ahead.lstrip())]
+            number += blank.count(b"\n")
+            stream.read(blank.rfind(b"\n") + 1)
 
 
 def _cells(
     stream: io.BufferedReader[Any], delimiter: str, longest: int
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[str, int, Any]]:
     """Rows of a table whose first line names the columns."""
 
     def lines() -> Iterator[str]:
@@ -245,33 +204,7 @@ def _cells(
         raise csv.Error(f"column '{twice[0]}' stands twice in the header")
     for number, cells in enumerate(filter(None, rows), 1):
         if len(cells) == len(header):
-            yield number, dict(zip(header, cells, strict=True))
+            yield "row", number, dict(zip(header, cells, strict=True))
         else:
             message = f"Expected {len(header)} cells, as in the header, found {len(cells)}"
-            yield number, DataError(message)
-
-
-def numbered_lines(
-    stream: io.BufferedReader[Any], longest: int
-) -> Iterator[tuple[int, bytes | None]]:
-    """Yields the lines that are not blank, stripped, with their numbers from 1.
-
-    For a line of more than `longest` bytes comes None, and no more than that of it are held. A byte
-    order mark is left out.
-    """
-    number = 0
-    while line := stream.readline(longest + 1):
-        number += 1
-        if number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        if len(line) > longest and not line.endswith(b"\n"):
-            while (rest := stream.readline(REST_OF_LINE)) and not rest.endswith(b"\n"):
-                pass
-            yield number, None
-        elif line := line.strip():
-            yield number, line
-        else:  # those behind it at once: a small compressed file can hold a billion
-            ahead = stream.peek()
-            blank = ahead[: len(ahead) - len(ahead.lstrip())]
-            number += blank.count(b"\n")
-            stream.read(blank.rfind(b"\n") + 1)
+            yield "row", number, DataError(message)

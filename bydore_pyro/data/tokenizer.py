@@ -4,11 +4,9 @@ tokens, in this process or in several.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -79,44 +77,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    _train(tokenizer, texts, trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT)
     fast.save_pretrained(str(folder))
-
-
-def _train(tokenizer: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
-    """Trains a tokenizer in a thread of its own: the library counts and merges for up to minutes,
-    in which the thread that it is called from hears no request to stop."""
-    stopped, training = threading.Event(), Future[None]()
-
-    def given() -> Iterator[str]:
-        for text in texts:
-            if stopped.is_set():
-                raise RuntimeError("Expected to go on, found a request to stop")
-            yield text
-
-    def train() -> None:
-        try:
-            tokenizer.train_from_iterator(given(), trainer)
-            training.set_result(None)
-        except BaseException as error:
-            training.set_exception(error)
-
-    thread = threading.Thread(target=train, daemon=True)
-    thread.start()
-    try:
-        training.result()
-    except KeyboardInterrupt as error:
-        stopped.set()
-        atexit.register(_leave, thread, getattr(error, "exit_code", 130))
-        raise
-
-
-def _leave(thread: threading.Thread, code: int) -> None:
-    """Ends the process if a thread is still in the library, which would abort Python's own end."""
-    if thread.is_alive():
-        sys.stdout.flush()
-        os._exit(code)
 
 
 def save_tokenizer(name: str, folder: Path) -> None:

@@ -3,8 +3,6 @@ from .checkpoints import save_checkpoint as save_checkpoint
 from .kept import Kept as Kept
 from .kept import check_belongs as check_belongs
 from .kept import kept_series as kept_series
-from .kept import set_aside as set_aside
-from .locks import LOCK as LOCK
 from .locks import FolderLock as FolderLock
 from .origins import provenance as provenance
 from .origins import versions as versions

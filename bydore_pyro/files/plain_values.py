@@ -43,20 +43,16 @@ def plain_json(text: str) -> Any:
         raise ValueError("one that is nested too deeply") from None
 
 
-def read_json(path: Path, most: int = 2**28) -> Any:
-    """Reads a JSON file of at most so many bytes.
+def read_json(path: Path) -> Any:
+    """Reads a JSON file.
 
     Raises:
         OSError: When it cannot be read, or is no file, as a pipe.
-        ValueError: When it is larger, is not UTF-8, or is no JSON that can be read.
+        ValueError: When it is not UTF-8, or is no JSON that can be read.
     """
     if not path.is_file() and path.exists():
         raise OSError(f"no file: {path}")
-    with path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"more than {most // 2**20} MB")
-    return plain_json(content.decode("utf-8"))
+    return plain_json(path.read_bytes().decode("utf-8"))
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from bydore_pyro.terminal.lines import tell
 
@@ -95,8 +94,18 @@ def ending_when_asked() -> Iterator[None]:
     if _requests() is not None:
         yield
         return
-    with _handled(_Requests()):
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+    handled = [n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)]
+    requests = _Requests()
+    for number in handled:
+        signal.signal(number, requests)
+    try:
         yield
+    finally:
+        for number in handled:
+            signal.signal(number, before[number])
 
 
 @contextmanager
@@ -143,25 +152,3 @@ def told_if_stopped(line: str) -> Iterator[None]:
     except KeyboardInterrupt:
         tell(line)
         raise
-
-
-@contextmanager
-def _handled(handler: Any) -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in _listened()}
-    _handle(dict.fromkeys(before, handler))
-    try:
-        yield
-    finally:
-        _handle(before)
-
-
-def _listened() -> list[signal.Signals]:
-    """The signals that are handled in Python, where this is the thread to do it."""
-    if threading.current_thread() is not threading.main_thread():
-        return []
-    return [n for n in SIGNALS if signal.getsignal(n) not in (None, signal.SIG_IGN)]
-
-
-def _handle(handlers: dict[signal.Signals, Any]) -> None:
-    for number, handler in handlers.items():
-        signal.signal(number, handler)

@@ -258,12 +258,9 @@ def test_a_domain_of_few_sequences_can_be_measured(sequences: int) -> None:
     ("options", "message"),
     [
         ({"names": ["birds"]}, "at least two domains"),
-        ({"names": ["birds", "cats"]}, "found 'cats'"),
         ({"names": ["birds", "birds"]}, "each once"),
         ({"validation": {"cats": 1.0}}, "found 'cats'"),
-        ({"validation": {"birds": 0.0}}, "shares > 0"),
         ({"validation": {}}, "shares > 0"),
-        ({"validation": {"birds": 1.0, "greek": 1e-3}}, "share of at least one in"),
         (
             {"sequence_length": 10**6},
             r"one sequence of 1000000 tokens in domain 'birds'.* tokens: --sequence_length",

@@ -155,7 +155,7 @@ def test_a_sample_that_is_broken_off_goes_on(
     def write(build: Build, *batch: object) -> None:
         nonlocal writes
         writes += 1
-        if writes % 11 == 0:
+        if writes % 37 == 0:
             raise KeyboardInterrupt
         sound(build, *batch)  # type: ignore[arg-type]
 

@@ -94,14 +94,6 @@ def edit(folder: Path, **entries: object) -> None:
     (folder / INDEX).write_text(json.dumps({**index, **entries}))
 
 
-def forge(folder: Path, key: str, value: object) -> None:
-    """Changes an entry of the index, and its hash as well."""
-    index = json.loads((folder / INDEX).read_text())
-    index["domains"]["a"]["train"][key] = value
-    given = (index[part] for part in ("domains", "tokenizer_sha256", "vocabulary", "dtype"))
-    edit(folder, domains=index["domains"], sha256=sha256_of(*given))
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -120,7 +112,6 @@ def forge(folder: Path, key: str, value: object) -> None:
         (lambda f: (f / INDEX).write_text("{"), "the index of a token store, found"),
         (lambda f: (f / INDEX).write_text(f'{{"format": "{FORMAT}"}}'), "KeyError: 'tokenizer_"),
         (lambda f: edit(f, vocabulary=5), "to match the hash in it"),
-        (lambda f: forge(f, "tokens", -10), "index.json: ValueError: train tokens of 'a' -10"),
     ],
 )
 def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message: str) -> None:

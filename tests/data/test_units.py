@@ -107,14 +107,6 @@ def test_what_nobody_can_count_has_no_count(tmp_path: Path) -> None:
     assert units == {"web": {"of": "rows", "count": 40, "bytes": size}}
 
 
-def test_rows_that_name_their_domains_are_counted_by_domain(tmp_path: Path) -> None:
-    rows = [row("law" if i % 3 else "web", i, kind="law" if i % 3 else "web") for i in range(90)]
-    path = write_lines(tmp_path / "all.jsonl", rows)
-    plan = small_plan(path, domain_column="kind")
-    units = prepare(plan, tmp_path / "out").index[UNITS]
-    assert {name: unit["count"] for name, unit in units.items()} == {"law": 60, "web": 30}
-
-
 def test_a_joined_store_has_the_counts_of_the_domains_that_it_has(tmp_path: Path) -> None:
     write_byte_tokenizer(tmp_path / "bytes")
     stores = []

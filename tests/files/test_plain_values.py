@@ -47,7 +47,7 @@ def test_the_hash_of_plain_values() -> None:
     assert content_hash(content) != content_hash({**content, "a": []})
 
 
-def test_json_is_read_by_one_function_with_limits(tmp_path: Path) -> None:
+def test_json_is_read_by_one_function(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"a": [1]}')
     assert read_json(path) == plain_json('{"a": [1]}') == {"a": [1]}
@@ -59,9 +59,6 @@ def test_json_is_read_by_one_function_with_limits(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             read_json(path)
-    path.write_text("1" * 3000)
-    with pytest.raises(ValueError, match="more than 0 MB"):
-        read_json(path, most=100)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(OSError, match="no file: "):

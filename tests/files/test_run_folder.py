@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from pathlib import Path
 
 import pytest
-from processes import forked
 
-from bydore_pyro.command_line.command_line import one_line_errors
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.locks import FolderLock
 from bydore_pyro.files.run_folder import RunFolder, release_folders
@@ -31,61 +27,6 @@ def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
             again.write_text("a.txt", "x")
     with pytest.raises(RunFolderError, match=r"found a run in .*run"):
         RunFolder(tmp_path / "run")
-
-
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_run_has_one_writer(tmp_path: Path, resume: bool) -> None:
-    """Of two starts, and of two that go on, the second is refused; a killed one leaves no lock."""
-    path, told, stop = (tmp_path / name for name in ("runs/run", "told", "stop"))
-    path.parent.mkdir()
-    if resume:
-        path.mkdir()
-        (path / "config.json").write_text("{}")
-    before = list(path.parent.rglob("*"))
-
-    def write() -> None:
-        with one_line_errors("bydore test"), RunFolder(path, resume=resume):
-            print("begun")
-            while not stop.exists():
-                time.sleep(0.01)
-
-    told.touch()
-    first = forked(write, told)
-    while told.read_text() != "begun\n":
-        assert first.is_alive()
-        time.sleep(0.01)
-    second = forked(write, told)
-    second.join(60)
-    assert told.read_text().splitlines() == [
-        "begun",
-        "bydore test: error: Expected a folder that no other process writes to, found one "
-        f"writing to {path}",
-    ]
-    first.kill()
-    first.join()
-    stop.touch()
-    third = forked(write, told)
-    third.join(60)
-    assert (second.exitcode, third.exitcode) == (2, 0)
-    assert told.read_text().endswith("\nbegun\n")
-    assert list(path.parent.rglob("*")) == before, "no lock is left"
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_folder_that_is_deleted_amid_a_run_is_not_made_again(
-    tmp_path: Path, replaced: bool
-) -> None:
-    folder = RunFolder(tmp_path / "run")
-    folder.write_text("a.txt", "x")
-    folder.require()
-    shutil.rmtree(folder.path)
-    if replaced:
-        folder.path.mkdir()
-    for write in (folder.require, lambda: folder.write_json("metrics.json", {})):
-        with pytest.raises(RunFolderError, match="run to stay in place, found it deleted"):
-            write()
-    assert list(tmp_path.iterdir()) == ([folder.path] if replaced else [])
-    assert list(tmp_path.glob("run/*")) == []
 
 
 def test_the_end_of_a_command_releases_its_folders(tmp_path: Path) -> None:
