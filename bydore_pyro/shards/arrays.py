@@ -36,6 +36,9 @@ BEGINNINGS = {
     b"\x28\xb5\x2f\xfd": "a compressed file",
     b"BZh": "a compressed file",
     b"\xfd7zXZ": "a compressed file",
+    b"\x80\x02c": "a pickle",
+    b"\x80\x04\x95": "a pickle",
+    b"\x80\x05\x95": "a pickle",
 }
 LETTERS = {*string.printable.encode()}
 AS_TEXT = 32, 64  # bytes of a file that are looked at: so many at least, and at most
@@ -139,8 +142,8 @@ def headerless(path: Path) -> Callable[[int], data.LazyTokens]:
 def saved(path: Path) -> data.LazyTokens:
     """Returns the whole numbers of a file of `numpy.save`, row by row, as an array ``(N,)``.
 
-    The header tells their type, the order of their bytes and their shape: ``(N,)`` or ``(B, T)``.
-    Nothing is unpickled.
+    The header tells their type, the order of their bytes and their shape: ``(N,)``, or ``(B, T)``
+    in either order of axes. Nothing is unpickled.
 
     Raises:
         DataError: When there is no such header, the array is none of whole numbers or has another
@@ -155,14 +158,14 @@ def saved(path: Path) -> data.LazyTokens:
         shape, by_column, dtype = read[npy.read_magic(file)](file)
         offset = file.tell()
     little = unsigned(dtype, path)
-    if len(shape) not in (1, 2) or (by_column and len(shape) == 2):
-        raise DataError(
-            f"Expected tokens, or rows of tokens one behind the other, found an array {shape}: "
-            f"{path}"
-        )
+    if len(shape) not in (1, 2):
+        raise DataError(f"Expected tokens, or rows of tokens, found an array {shape}: {path}")
     own = numbers(path, dtype.str.replace("i", "u"), prod(shape), offset)
 
     def take(positions: np.ndarray) -> np.ndarray:
+        if by_column and len(shape) == 2:
+            rows, columns = np.divmod(positions, max(1, shape[1]))
+            positions = rows + columns * shape[0]
         return np.asarray(own[positions]).astype(little)
 
     return data.LazyTokens(take, little, (0, len(own)))
@@ -188,16 +191,21 @@ def without_empty(ends: np.ndarray) -> np.ndarray:
     return ends[np.diff(ends, prepend=0) != 0]
 
 
+def blocks_of(path: Path, about: str = "") -> bytes:
+    """Returns the hash of some words and 64 blocks of 4 kB of a file, spread evenly over it."""
+    digest, size = hashlib.sha256(about.encode()), path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        for start in np.linspace(0, max(0, size - BLOCK), BLOCKS).astype(int):
+            file.seek(start)
+            digest.update(file.read(BLOCK))
+    return digest.digest()
+
+
 def fingerprint(path: Path) -> str:
-    """Returns a hash of a file's size, its time and 64 blocks of 4 kB, spread evenly over it.
+    """Returns a hash of a file's size, its time and some of its blocks.
 
     A shard may have gigabytes, which are not read only to know it again. Who changes a few tokens
     between the blocks and sets back the time of modification is not found out.
     """
     status = path.stat()
-    digest = hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode())
-    with path.open("rb", buffering=0) as file:
-        for start in np.linspace(0, max(0, status.st_size - BLOCK), BLOCKS).astype(int):
-            file.seek(start)
-            digest.update(file.read(BLOCK))
-    return digest.hexdigest()
+    return blocks_of(path, f"{status.st_size} {status.st_mtime_ns}").hex()

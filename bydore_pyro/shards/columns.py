@@ -53,7 +53,6 @@ def read_levanter(path: Path) -> Inventory:
     with expecting(f"Expected a levanter cache, found {folder}:"):
         told = read_json(ledger)
         declared, ended = told["total_num_rows"], bool(told["is_finished"])
-        counted = (told.get("field_counts") or {}).get(COLUMN)
         offsets, data = opened("offsets"), opened("data")
         rows = int(offsets[0].read().result())
         if rows == declared:
@@ -76,10 +75,16 @@ def read_levanter(path: Path) -> Inventory:
         beside=(ledger, *(file for file in (folder / "offsets").rglob("*") if file.is_file())),
         claims=(
             Claim("rows", declared if isinstance(declared, int) else -1, rows, ledger),
-            *([] if counted is None else [Claim("tokens", counted, size, ledger)]),
+            *(Claim("tokens", n, size, ledger) for n in [_field(told)] if n is not None),
         ),
         ended=ended,
     )
+
+
+def _field(ledger: Any) -> int | None:
+    counts = ledger.get("field_counts")
+    found = counts.get(COLUMN) if isinstance(counts, dict) else None
+    return found if isinstance(found, int) else None
 
 
 def _require_chunks(array: Any, count: int, folder: Path) -> list[Path]:
@@ -125,8 +130,7 @@ def read_datasets(path: Path) -> Inventory:
         else:
             with pyarrow.memory_map(str(path)) as source:
                 table = pyarrow.ipc.open_stream(source).read_all()
-            names = [COLUMN, *(n for n in (REAL, LENGTH) if n in table.schema.names)]
-            parts = [_real(batch, path) for batch in table.select(names).to_batches()]
+            parts = [_real(batch, path) for batch in _columns(table).to_batches()]
             tokens = joined([part for part, _ in parts if len(part)] or [np.empty(0, "<u2")])
             lengths = np.concatenate([length for _, length in parts] or [np.empty(0, np.int64)])
             declared = len(table)
@@ -148,6 +152,11 @@ def _state(path: Path) -> tuple[Path, ...]:
         told = f"no {missing[0]}" if missing else f"also {path.name}"
         raise DataError(f"Expected the files that {state} names, found {told}")
     return (state,)
+
+
+def _columns(table: Any) -> Any:
+    names = [COLUMN, *(n for n in (REAL, LENGTH) if n in table.schema.names)]
+    return table.select(names)
 
 
 def _of_parquet(file: Any, path: Path) -> tuple[Tokens, np.ndarray]:

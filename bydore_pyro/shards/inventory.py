@@ -17,14 +17,7 @@ import numpy as np
 
 from bydore_pyro import data
 from bydore_pyro.errors import DataError
-from bydore_pyro.shards.widths import (
-    Known,
-    in_vocabulary,
-    of_width,
-    refuse_mask,
-    require_width,
-    some,
-)
+from bydore_pyro.shards.widths import Known, in_vocabulary, of_width, require_width, resembles, some
 
 AT_ONCE = 2**22  # tokens that are looked at at once
 
@@ -74,11 +67,13 @@ class Shard(data.Text):
         padding: Tokens that are left out.
         scanned: Whether documents were found by their separator.
         width: Bytes of a token, where no file says it and the tokens do; else None.
+        resembles: What the tokens look like, if it is something else than text.
     """
 
     padding: int = 0
     scanned: bool = False
     width: int | None = None
+    resembles: str = ""
 
 
 def checked(found: Inventory, known: Known) -> Shard:
@@ -100,9 +95,10 @@ def checked(found: Inventory, known: Known) -> Shard:
     _require_claims(found, len(tokens))
     sample = some(tokens)
     require_width(sample, known, place)
-    refuse_mask(sample, known, place)
+    like = resembles(sample, known, place)
     tokens = in_vocabulary(tokens, known, place)
-    return replace(_whole(tokens, found, known), width=width)
+    whole = _whole(tokens, found, known)
+    return replace(whole, width=width, resembles=like)
 
 
 def _require_claims(found: Inventory, tokens: int | None) -> None:

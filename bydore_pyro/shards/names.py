@@ -22,6 +22,8 @@ NO_TEXT = (
 OF_FILE = re.compile(rf"(?:.*_)?(?:{NO_TEXT})(?:_.*)?")
 OF_FOLDER = re.compile(rf"(?:{NO_TEXT})(?:_\d+)?")
 ONE_OF = re.compile(r"(?<!\d)(\d+)[-_. ]?of[-_. ]?(\d+)(?!\d)", re.IGNORECASE)
+NUMBER = re.compile(r"(\d+)(?=\D*$)")
+FEWEST = 3  # numbers in which a gap is seen
 
 
 def holds_no_text(folders: Iterable[str], name: str) -> bool:
@@ -67,7 +69,7 @@ def require_all(files: Iterable[tuple[str, Path]], depth: int) -> None:
     Raises:
         DataError: Names the first that is missing.
     """
-    for _, numbers in _numberings(files, depth):
+    for _, numbers in _numberings(files, ONE_OF, depth):
         one = next(iter(numbers.values()))
         total = int(one.match[2])
         first = 1 if total in numbers and 0 not in numbers else 0
@@ -79,14 +81,31 @@ def require_all(files: Iterable[tuple[str, Path]], depth: int) -> None:
                 )
 
 
+def missing_numbers(files: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, Path]]:
+    """Yields the domain and path of files that are missing between two others, by their numbers:
+    ``part-1`` between ``part-0`` and ``part-2``.
+
+    A few names with numbers, or more gaps than files, are no numbering.
+    """
+    files = [(domain, path) for domain, path in files if not ONE_OF.search(path.as_posix())]
+    for domain, numbers in _numberings(files, NUMBER):
+        gaps = max(numbers) - min(numbers) + 1 - len(numbers)
+        if len(numbers) >= FEWEST and gaps < len(numbers):
+            one = next(iter(numbers.values()))
+            between = {*range(min(numbers), max(numbers))} - numbers.keys()
+            for missing in map(one.with_number, sorted(between)):
+                if not missing.exists():
+                    yield domain, missing
+
+
 def _numberings(
-    files: Iterable[tuple[str, Path]], depth: int
+    files: Iterable[tuple[str, Path]], pattern: re.Pattern[str], depth: int = 0
 ) -> Iterator[tuple[str, dict[int, _Numbered]]]:
     """Yields the files of one numbering by their numbers, with their domain: those of all sides of
     a split together, unless two of them have the same number."""
     sets: dict[tuple[str, ...], dict[tuple[str, ...], dict[int, _Numbered]]] = {}
     for domain, path in files:
-        found = _last(path, depth)
+        found = _last(path, pattern, depth)
         if found is not None:
             folders, name = path.parts[depth : found.at], path.parts[found.at]
             start, stop = found.match.span(1)
@@ -105,10 +124,10 @@ def _numberings(
             yield domain, numbers
 
 
-def _last(path: Path, depth: int) -> _Numbered | None:
-    """Where ``N-of-M`` is found last in the names of a path."""
+def _last(path: Path, pattern: re.Pattern[str], depth: int) -> _Numbered | None:
+    """Where a pattern is found last in the names of a path."""
     for at in range(len(path.parts) - 1, depth - 1, -1):
-        matches = list(ONE_OF.finditer(path.parts[at]))
+        matches = list(pattern.finditer(path.parts[at]))
         if matches:
             return _Numbered(path, at, matches[-1])
     return None

@@ -90,7 +90,7 @@ def read_dolma(path: Path) -> Inventory:
     )
     if not index.exists() and not index.is_symlink():
         return Inventory(tokens=tokens, files=(path,), index=index)
-    starts, ends = _lines(index)
+    starts, ends = _lines(index, size_of(path) // 2)
     if (starts != np.concatenate([[0], ends[:-1]])[: len(starts)]).any():
         raise DataError(f"Expected documents one behind the other, found gaps: {index}")
     if not has_header:
@@ -98,8 +98,8 @@ def read_dolma(path: Path) -> Inventory:
     return Inventory(tokens=tokens, ends=ends, files=(path, index), index=index, open_end=True)
 
 
-def _lines(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The first two columns of a compressed file of numbers."""
+def _lines(path: Path, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first two columns of a compressed file of numbers, of no more than so many lines."""
     import pyarrow
     from pyarrow import csv
 
@@ -108,11 +108,15 @@ def _lines(path: Path) -> tuple[np.ndarray, np.ndarray]:
     columns = ["f0", "f1"]
     types = dict.fromkeys(columns, pyarrow.int64())
     given = csv.ConvertOptions(include_columns=columns, column_types=types, null_values=[])
+    found, count = [], 0
     with (
         expecting(f"Expected lines of START,END, found {path}:", pyarrow.ArrowException, OSError),
         csv.open_csv(path, names, convert_options=given) as lines,
     ):
-        found = [[column.to_numpy() for column in batch.columns] for batch in lines]
+        for batch in lines:
+            found.append([column.to_numpy() for column in batch.columns])
+            if (count := count + len(batch)) > most:
+                raise DataError(f"Expected at most {most} documents, found more lines: {path}")
     starts, ends = np.hstack([np.empty((2, 0), np.int64), *map(np.stack, found)])
     return starts, ends
 

@@ -41,8 +41,9 @@ from bydore_pyro.data import (
 )
 from bydore_pyro.errors import DataError, listed, one_line
 from bydore_pyro.files import content_hash
-from bydore_pyro.shards.arrays import fingerprint
+from bydore_pyro.shards.arrays import blocks_of, fingerprint
 from bydore_pyro.shards.inventory import Inventory, Place, checked, once, require_alike
+from bydore_pyro.shards.names import missing_numbers
 from bydore_pyro.shards.places import Beside, Sides, shard_files
 from bydore_pyro.shards.widths import DIVIDERS, Known
 
@@ -50,6 +51,7 @@ LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
 NAME = 60  # characters of a name that foreign metadata give
 CUT = "warning: shards that end within a document, as if they were cut"
+UNSHUFFLED = "_unshuffled"  # what datatrove calls shards until it has shuffled them
 
 
 class _Notes:
@@ -181,6 +183,10 @@ def _inventories(
         raise DataError("Expected every shard once, found one twice for the same domain")
     parts = once(read.items())
     require_alike(read.items())
+    for name, missing in missing_numbers((place.domain, place.path) for place in read):
+        notes.lines["warning: numbers between those of other shards are missing"].append(
+            f"{name}: {missing.name}"
+        )
     whole = "parts of what is read whole"
     notes.left_out[whole] += [path.name for path in sorted(parts)]
     shards = {place.path for place in read}
@@ -196,12 +202,13 @@ def _inventories(
     for path, reader, reason in beside:
         if os.path.realpath(path) in known:
             continue
-        name = path.name
+        name, shuffled = path.name, path.with_name(path.name.replace(UNSHUFFLED, ""))
+        alone = UNSHUFFLED in path.name and not shuffled.exists()
         if any(path.is_relative_to(home) for home in homes):
             why = whole
-        elif reason == "no text":
+        elif reason == "no text" and not alone:
             why, name = "no text of their own", f"{path.parent.name}/{path.name}"
-        elif reader.own and path.as_posix().endswith(reader.own):
+        elif alone or (reader.own and path.as_posix().endswith(reader.own)):
             raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
         else:
             why = "no shards"
@@ -210,7 +217,20 @@ def _inventories(
     for place, one in read.items():
         if place.path not in parts:
             found.setdefault((place.domain, place.side), []).append(one)
+    _tell_same(read, notes)
     return found
+
+
+def _tell_same(read: Mapping[Place, Inventory], notes: _Notes) -> None:
+    """Notes which shards have the same beginning, middle and end as another."""
+    seen: dict[tuple[int, bytes], Place] = {}
+    for place, one in read.items():
+        file = one.files[0]
+        known = file.stat().st_size, blocks_of(file)
+        first = seen.setdefault(known, place)
+        if first is not place and first.path != place.path:
+            line = "warning: shards with the same content as another"
+            notes.lines[line].append(f"{place.path} ({first.path})")
 
 
 def _reopened(*given: Any, **more: Any) -> TokenStore:
@@ -248,6 +268,9 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
         if shard.width is not None:
             line = f"tokens read as {shard.width} bytes each, since no file says it"
             notes.lines[line].append(name)
+        if shard.resembles:
+            line = f"warning: tokens that look like {shard.resembles}"
+            notes.lines[line].append(f"{name}: {one.files[0].name}")
         end = known.separator
         if shard.scanned:
             notes.lines[f"documents end where end-of-text stands ({end})"].append(name)
@@ -267,6 +290,10 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             notes.tokenizers[name] = one.tokenizer
         files = [TokenFile(file, fingerprint(file), fingerprint) for file in one.files]
         texts.append(Text.in_files(shard.tokens, shard.ends, files))
+    widths = sorted({text.dtype.itemsize for text in texts})
+    if len(widths) > 1:
+        line = f"warning: shards of a domain have tokens of {listed(map(str, widths))} bytes"
+        notes.lines[line].append(name)
     if found and not texts:
         raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
     return Text.joined(texts)

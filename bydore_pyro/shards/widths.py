@@ -1,4 +1,4 @@
-"""Whether numbers are tokens of a vocabulary: their width and their values.
+"""Whether numbers are tokens of a vocabulary: their width, their values, and what they look like.
 
 Bytes can be read as numbers of 2, 4 or 8 bytes. Under half of the right width every second number
 is what is above 2^16 or 2^32, 0 as a rule; under twice the right one hardly any number is in the
@@ -19,9 +19,12 @@ from bydore_pyro.errors import DataError
 
 WIDTHS = (2, 4, 8)  # bytes that a token may have
 BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
-FEWEST = 16  # numbers that tell their own width, or that they are a mask
+FEWEST = 16  # numbers that tell their own width, or what they look like
+NEARLY = 0.95  # share of numbers that stay or rise by one, from which they do not look like text
 #: -1 as an unsigned number: some writers divide documents by it.
 DIVIDERS = tuple(2 ** (8 * width) - 1 for width in WIDTHS)
+#: -100 as an unsigned number: in labels, what is not predicted.
+IGNORED = tuple(2 ** (8 * width) - 100 for width in WIDTHS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,14 @@ def _fault(sample: Some, known: Known) -> str | None:
     width = values.dtype.itemsize
     outside = ~_inside(values, known)
     if outside.any():
-        return _beyond(int(values[outside][0]), int(positions[outside][0]), known)
+        swapped = values.byteswap()
+        hint = " (with its bytes in the other order all would be tokens: is the file big-endian?)"
+        return _beyond(
+            int(values[outside][0]),
+            int(positions[outside][0]),
+            known,
+            hint if _inside(swapped, known).all() else "",
+        )
     if width == 2 and known.vocabulary > 2**16 and known.width != 2 and values.size:
         return (
             f"Expected tokens of 4 bytes for {known.vocabulary}, the vocabulary of --tokenizer, "
@@ -136,14 +146,15 @@ def _fault(sample: Some, known: Known) -> str | None:
     return None
 
 
-def _beyond(value: int, position: int, known: Known) -> str:
+def _beyond(value: int, position: int, known: Known, hint: str = "") -> str:
     """What to say of a token beyond the vocabulary."""
-    hint = ""
     if value in DIVIDERS:
         hint = (
             " (-1 as a signed number, by which some writers divide documents: --separator "
             f"{value} reads it as end-of-text)"
         )
+    elif value in IGNORED:
+        hint = " (-100 as a signed number, which stands for no token in labels)"
     return (
         f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, found {value} "
         f"at position {position}{hint}"
@@ -176,13 +187,26 @@ def in_vocabulary(tokens: data.Tokens, known: Known, place: Path) -> data.LazyTo
     return data.LazyTokens(take, dtype, (0, len(tokens)))
 
 
-def refuse_mask(sample: Some, known: Known, place: Path) -> None:
-    """Refuses numbers that are all 0 and 1, but for separators and pad tokens.
+def resembles(sample: Some, known: Known, place: Path) -> str:
+    """Returns what numbers look like, in words, if it is something else than text; "" if not.
+
+    Separators and pad tokens are passed over. In text no long run of tokens rises by one or never
+    falls.
 
     Raises:
-        DataError: When they are.
+        DataError: When there are only 0 and 1, as in a mask.
     """
+    values = sample.values
     fillers = [t for t in (known.separator, known.divider, known.pad) if t is not None]
-    of_text = sample.values[~np.isin(sample.values, fillers)]
-    if len(of_text) >= FEWEST and int(of_text.max()) <= 1:
+    fills = np.isin(values, fillers)
+    of_text = values[~fills]
+    if len(of_text) < FEWEST:
+        return ""
+    if int(of_text.max()) <= 1:
         raise DataError(f"Expected tokens, found only 0 and 1, as in a mask: {place}")
+    steps = np.diff(values.astype(np.int64), axis=1)[~(fills[:, 1:] | fills[:, :-1])]
+    if len(steps) < FEWEST or (steps == 0).all():
+        return ""
+    if np.isin(steps, (0, 1)).mean() > NEARLY:
+        return "positions or numbers of documents"
+    return "lengths or ends that never fall" if (steps >= 0).all() else ""

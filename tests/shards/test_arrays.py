@@ -10,6 +10,7 @@ import pytest
 
 from bydore_pyro.errors import DataError
 from bydore_pyro.shards.arrays import (
+    blocks_of,
     content,
     fingerprint,
     headerless,
@@ -58,8 +59,9 @@ def test_a_file_that_is_cut_while_it_is_open_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["<u2", ">u2", "<i4", ">u4", "<i8", ">i8"])
 def test_what_numpy_saves_is_read_by_its_header(dtype: str, tmp_path: Path) -> None:
+    """Rows come one behind the other, in either order of axes."""
     path, tokens = tmp_path / "a.npy", np.arange(600).astype(dtype)
-    for array in (tokens, tokens.reshape(20, 30)):
+    for array in (tokens, tokens.reshape(20, 30), np.asfortranarray(tokens.reshape(20, 30))):
         np.save(path, array)
         found = saved(path)
         assert found.dtype == np.dtype(f"<u{dtype[-1]}")
@@ -76,8 +78,13 @@ def test_what_numpy_saves_is_read_by_its_header(dtype: str, tmp_path: Path) -> N
     ("array", "message"),
     [
         (np.ones(9, "<f4"), "whole numbers of two bytes or more as tokens, found float32"),
+        (np.ones(9, bool), "found bool"),
+        (np.ones(9, "<u1"), "found uint8"),
+        (np.ones(9, "U3"), "found <U3"),
+        (np.zeros(9, [("ids", "<u2"), ("mask", "<u2")]), r"found \[\('ids', '<u2'\), \('mask'"),
         (np.array([len, len]), "found object"),
-        (np.ones((2, 3), "<u2", order="F"), r"one behind the other, found an array \(2, 3\)"),
+        (np.ones((2, 3, 4), "<u2"), r"rows of tokens, found an array \(2, 3, 4\)"),
+        (np.array(7, "<u2"), r"rows of tokens, found an array \(\)"),
     ],
 )
 def test_what_numpy_saves_and_holds_no_tokens(
@@ -111,7 +118,12 @@ def test_unsigned_types() -> None:
     ("begin", "message"),
     [
         (b"\x93NUMPY\x01", "an array of numpy.save, which numpy: reads"),
+        (b"LITPKDS\x01", "a file that litpkds: reads"),
+        (np.array([20240520, 1], "<i4").tobytes(), "a file that llmc: reads"),
+        (b"MMIDIDX\0", "an index that megatron: reads"),
         (b"PK\x03\x04", r"an archive \(.npz, .pt or .zip\)"),
+        (b"\x1f\x8b\x08", "a compressed file"),
+        (b"\x80\x04\x95", "a pickle"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "text"),
     ],
 )
@@ -149,7 +161,7 @@ def test_a_file_is_known_by_size_time_and_blocks(tmp_path: Path) -> None:
         os.utime(path, ns=(time, time))
         return fingerprint(path)
 
-    first = known(content, 1)
+    first, blocks = known(content, 1), blocks_of(path)
     assert known(content, 1) == first
     changed = [
         known(content, 2),
@@ -160,3 +172,7 @@ def test_a_file_is_known_by_size_time_and_blocks(tmp_path: Path) -> None:
         known(b"abd", 1),
     ]
     assert len({first, *changed}) == 7
+    known(content, 9)
+    assert blocks_of(path) == blocks, "whatever its time"
+    known(b"x" + content[1:], 1)
+    assert blocks_of(path) != blocks

@@ -62,7 +62,10 @@ def test_rows_of_one_length_were_packed(tmp_path: Path) -> None:
     ("column", "message"),
     [
         ({"text": ["a"]}, r"rows of input_ids, found .*a\.(parquet|arrow): "),
+        ({"input_ids": ["a"]}, "lists of numbers in input_ids, found string"),
         ({"input_ids": [["a"]]}, "whole numbers in input_ids, found string"),
+        ({"input_ids": [[0.5]]}, "whole numbers in input_ids, found double"),
+        ({"input_ids": [[1], None]}, "whole numbers in input_ids, found null in row 2"),
         ({"input_ids": [[1, None]]}, "whole numbers in input_ids, found 1 that are null"),
         ({"input_ids": pyarrow.array([[1]], pyarrow.list_(pyarrow.int8()))}, "two bytes or more"),
     ],
@@ -115,10 +118,14 @@ def test_a_levanter_cache_is_whole_or_refused(tmp_path: Path) -> None:
     for number, (damage, message) in enumerate((
         (lambda p: ledger_of(p, is_finished=False), "a finished shard, found one that is not"),
         (lambda p: ledger_of(p, total_num_rows=119), "Expected 119 rows, as .*ledger.json says"),
+        (lambda p: ledger_of(p, total_num_rows=2**50), "Expected .* rows, as .*ledger.json says"),
         (lambda p: ledger_of(p, field_counts={"input_ids": 7}), "Expected 7 tokens, as .*ledger"),
         (lambda p: ledger_of(p).unlink(), "Expected a file of a shard, found .*ledger.json: No su"),
+        (lambda p: ledger_of(p).write_text("[" * 100_000), "nested too deeply"),
+        (lambda p: shutil.rmtree(p.parents[1] / "data" / "c"), "2 chunks of numbers .*data, found"),
         (lambda p: (p.parents[1] / "data/c/1").unlink(), "2 chunks of numbers .*data, found 1"),
         (lambda p: rewritten(p.parents[1] / "data/c/0", None), "2 chunks of numbers .*, found 1"),
+        (lambda p: first_offset(p, 2**50), "Expected 120 rows, as .*ledger.json says"),
         (lambda p: (first_offset(p, 2**50), ledger_of(p, total_num_rows=2**50)), "chunks of numb"),
     )):  # fmt: skip
         path = write_levanter(tmp_path / str(number), made)

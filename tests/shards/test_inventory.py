@@ -99,6 +99,12 @@ def test_a_number_of_tokens_is_compared_under_the_width_that_is_found(tmp_path: 
                 checked(found, KNOWN)
 
 
+def test_what_looks_like_something_else_is_said() -> None:
+    assert shard([8, 20, 9, 11] * 8).resembles == ""
+    assert shard([*range(8, 90)]).resembles == "positions or numbers of documents"
+    assert shard([8, 20, 9, 11] * 8).width is None, "the type says it"
+
+
 def test_every_token_is_compared_with_the_vocabulary_when_it_is_read(tmp_path: Path) -> None:
     """Few of a large shard are looked at when it is opened."""
     path, tokens = tmp_path / "a.bin", np.full(200_000, 9, "<u2")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.shards.names import holds_no_text, require_all
+from bydore_pyro.shards.names import holds_no_text, missing_numbers, require_all
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,15 @@ def touched(folder: Path, *names: str) -> list[tuple[str, Path]]:
     [
         (["a/x-00000-of-00002.npy", "a/x-00001-of-00002.npy"], None),
         (["a/x-00000-of-00002.npy"], "a/x-00001-of-00002.npy"),
+        (["a/x-00001-of-00002.npy"], "a/x-00000-of-00002.npy"),
         (["a/1_of_2.npy", "a/2_of_2.npy"], None),
+        (["a/2of2.npy"], "a/1of2.npy"),
         (["a/s-0-of-2/index.json"], "a/s-1-of-2/index.json"),
         (["a/x-0-of-2.npy", "b/x-0-of-2.npy", "b/x-1-of-2.npy"], "a/x-1-of-2.npy"),
         (["a/train/x-0-of-2.npy", "a/validation/x-1-of-2.npy"], None),
         (["a/train/0-of-2.npy", "a/val/0-of-2.npy", "a/val/1-of-2.npy"], "a/train/1-of-2.npy"),
+        (["a/train-0-of-2.npy", "a/val-0-of-2.npy", "a/val-1-of-2.npy"], "a/train-1-of-2.npy"),
+        (["a/2019/0-of-2.npy", "a/2020/0-of-2.npy", "a/2020/1-of-2.npy"], "a/2019/1-of-2.npy"),
         (["a/part-3.npy", "a/out-of-4.npy", "a/0-of-0.npy"], None),
     ],
 )
@@ -90,3 +94,23 @@ def test_of_a_numbered_set_all_are_there(
     require_all(files, depth + 3)  # the user names it
     touched(tmp_path, missing)
     require_all(files, depth)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["a/part-0.npy", "a/part-1.npy", "a/part-3.npy"], ["a/part-2.npy"]),
+        (["a/x_001.bin", "a/x_002.bin", "a/x_005.bin"], ["a/x_003.bin", "a/x_004.bin"]),
+        (["a/0/index.json", "a/1/index.json", "a/3/index.json"], ["a/2/index.json"]),
+        (["a/train/0.ds", "a/validation/1.ds", "a/train/2.ds"], []),
+        (["a/train_0.ds", "a/val_1.ds", "a/train_2.ds", "a/train_4.ds"], ["a/train_3.ds"]),
+        (["a/0.ds", "b/1.ds", "a/2.ds", "a/3.ds"], ["a/1.ds"]),
+        (["a/0.ds", "a/2.ds"], []),
+        (["a/c-5.ds", "a/c-17.ds", "a/c-90.ds"], []),
+        (["a/0-of-9.ds", "a/1-of-9.ds", "a/3-of-9.ds"], []),
+    ],
+)
+def test_gaps_between_numbers(names: list[str], missing: list[str], tmp_path: Path) -> None:
+    found = list(missing_numbers(touched(tmp_path, *names)))
+    assert [path.relative_to(tmp_path).as_posix() for _, path in found] == missing
+    assert {domain for domain, _ in found} <= {"a"}

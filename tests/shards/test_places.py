@@ -151,6 +151,15 @@ def sides(folder: Path, pattern: str, *names: str) -> dict[str, dict[str, list[s
     return told(found.domains, folder) | ({"left out": left_out} if left_out else {})
 
 
+@pytest.mark.parametrize("form", ["{}.bin", "{}/0.bin", "{}/more/0.bin", "{}_000.bin"])
+@pytest.mark.parametrize("name", ["val", "wiki.valid"])
+def test_a_name_for_held_out_text_beside_train(name: str, form: str, tmp_path: Path) -> None:
+    train, held_out, more = f"law/{form.format('train')}", f"law/{form.format(name)}", "law/x.bin"
+    assert sides(tmp_path, "", train, held_out, more) == {
+        "law": {"train": [train, more], "validation": [held_out]}
+    }
+
+
 @pytest.mark.parametrize("pattern", ["", "*", "*/", "**/*.bin"])
 def test_a_test_beside_train_is_never_read(pattern: str, tmp_path: Path) -> None:
     """With and without a validation split, as a file and as a folder, in every sort of pattern."""
@@ -241,3 +250,25 @@ def test_files_beside_tokens_are_no_shards(tmp_path: Path) -> None:
     assert [file.path.name for file in shard_files(asked).domains["law"]["train"]] == [
         "part-0.mask.npy"
     ]
+
+
+def test_of_numbered_shards_all_are_there(tmp_path: Path) -> None:
+    for number in (0, 1, 3):
+        (tmp_path / "law").mkdir(exist_ok=True)
+        (tmp_path / "law" / f"train-0000{number}-of-00004.parquet").touch()
+    message = r"Expected all 4 shards that .* is one of, found no .*law/train-00002-of-00004\.parq"
+    with pytest.raises(DataError, match=message):
+        shard_files(f"datasets:{tmp_path}")
+    one = shard_files(listed(tmp_path, {"law": "datasets:law/train-00003-of-00004.parquet"}))
+    assert len(one.domains["law"]["train"]) == 1
+    (tmp_path / "law" / "train-00002-of-00004.parquet").touch()
+    assert len(shard_files(f"datasets:{tmp_path}").domains["law"]["train"]) == 4
+
+
+def test_folders_of_a_hive(tmp_path: Path) -> None:
+    for place in ("cluster=1/quality=0/0.npy", "cluster=2/quality=1/0.npy"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).touch()
+    assert set(shard_files(f"dolma:{tmp_path}").domains) == {"cluster-1", "cluster-2"}
+    deep = shard_files(f"dolma:{tmp_path}/**/*.npy").domains
+    assert set(deep) == {"cluster-1/quality-0", "cluster-2/quality-1"}

@@ -94,23 +94,42 @@ def put(path: Path, at: int, content: bytes) -> None:
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("megatron", lambda f: cut(f / "a.idx", 20), "begins with MMIDIDX, found another"),
     ("megatron", lambda f: cut(f / "a.idx", 400), r"Expected 842 bytes for 40 .* found 400: .*idx"),
+    ("megatron", lambda f: put(f / "a.idx", 0, b"X"), "begins with MMIDIDX, found another file"),
     ("megatron", lambda f: put(f / "a.idx", 9, b"\2"), "5, 8, found version 2 and type 8: .*idx"),
     ("megatron", lambda f: put(f / "a.idx", 17, b"\6"), "found version 1 and type 6: .*a.idx"),
+    ("megatron", lambda f: put(f / "a.idx", 17, b"\4"), "one behind the other, found gaps"),
     ("megatron", lambda f: put(f / "a.idx", 34, b"\1"), "one behind the other, found gaps"),
+    ("megatron", lambda f: put(f / "a.idx", 841, b"\xff"), "one behind the other, found gaps"),
+    ("megatron", lambda f: put(f / "a.idx", 834, b"\x10"), "ascend to .*a.bin, found .*a.idx"),
     ("megatron", lambda f: (f / "a.bin").unlink(), r"found .*a\.bin: No such file"),
+    ("megatron", lambda f: cut(f / "a.bin", 101), r"numbers of 2 bytes, found 101 bytes: .*a\.bin"),
+    ("dolma", lambda f: cut(f / "a.npy", 101), "numbers of 2 bytes, found 101 bytes: .*a.npy"),
     ("dolma", lambda f: cut(f / "a.npy", 100), "ascend to 50, .*a.npy, found .*a.csv.gz"),
+    ("dolma", lambda f: (f / "a.csv.gz").unlink() or cut(f / "a.npy", 101), "found 101 bytes"),
     ("dolma", lambda f: cut(f / "a.csv.gz", 40), "lines of START,END, found .*a.csv.gz: "),
+    ("dolma", lambda f: (f / "a.csv.gz").write_bytes(b""), "lines of START,END, found"),
+    ("dolma", lambda f: (f / "a.csv.gz").write_bytes(gzip.compress(b"0,x\n")), "lines of START"),
+    ("dolma", lambda f: (f / "a.csv.gz").write_bytes(gzip.compress(b"0\n")), "lines of START,END"),
     ("nanotron", lambda f: cut(f / "a.ds", 101), "numbers of 2 bytes, found 101 bytes: .*a.ds"),
+    ("nanotron", lambda f: cut(f / "a.ds.index", 101), "8 bytes, found 101 bytes: .*index"),
     ("nanotron", lambda f: cut(f / "a.ds.index", 80), "that ascend to .*index|as .*metadata says"),
+    ("nanotron", lambda f: put(f / "a.ds.index", 8, b"\0"), "that ascend to"),
     ("nanotron", lambda f: (f / "a.ds").write_bytes(b""), "as .*metadata says, found 0: .*a.ds"),
+    ("llmc", lambda f: cut(f / "a.bin", 1023), "with 20240520 or 20240801, found .*a.bin"),
     ("llmc", lambda f: put(f / "a.bin", 0, b"\0"), "with 20240520 or 20240801, found .*a.bin"),
     ("llmc", lambda f: cut(f / "a.bin", 1101), "first 1024 bytes, found 77 bytes: .*a.bin"),
+    ("litpkds", lambda f: cut(f / "a.bin", 23), "begins with LITPKDS, found .*a.bin"),
     ("litpkds", lambda f: put(f / "a.bin", 0, b"X"), "begins with LITPKDS, found .*a.bin"),
+    ("litpkds", lambda f: put(f / "a.bin", 15, b"\1"), "found version 1 and type 1: .*a.bin"),
     ("litpkds", lambda f: cut(f / "a.bin", 124), "first 24 bytes, found 100 bytes: .*a.bin"),
+    ("numpy", lambda f: cut(f / "a.npy", 20), "header of numpy.save, found another file, .*a.npy"),
     ("numpy", lambda f: cut(f / "a.npy", 1001), "first 128 bytes, found 873 bytes: .*a.npy"),
+    ("numpy", lambda f: put(f / "a.npy", 6, b"\3"), "header of numpy.save, found another file"),
     ("numpy", lambda f: put(f / "a.npy", 0, b"X"), "an array of numpy.save, found none; dolma:"),
+    ("numpy", lambda f: put(f / "a.npy", 22, b"f"), "two bytes or more as tokens, found float16"),
     ("nanogpt", lambda f: cut(f / "a.bin", 101), "numbers of 2 bytes, found 101 bytes: .*a.bin"),
     ("nanogpt", lambda f: (f / "a.bin").unlink(), "a file of a shard, found .*a.bin: No such"),
+    ("nanotron", lambda f: (f / "a.ds").unlink(), "a file of a shard, found .*a.ds: No such"),
 ]
 
 
@@ -185,6 +204,14 @@ def test_nothing_tells_where_documents_end(kind: str, tmp_path: Path) -> None:
     assert found.ends is None
     assert found.tokens.dtype == np.uint16
     assert [file.name for file in found.files] == ["a.npy" if kind == "numpy" else "a.bin"]
+
+
+def test_a_small_file_of_lines_cannot_fill_the_memory(tmp_path: Path) -> None:
+    """As many documents as there can be tokens are read, and one block more."""
+    path = WRITERS["dolma"](tmp_path / "a", documents(count=4))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"0,1\n" * 20_000_000))
+    with pytest.raises(DataError, match=r"at most \d+ documents, found more lines: .*a.csv.gz"):
+        read_dolma(path)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import torch
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS
-from tiny import assert_same_text, documents_of, lines_told, unparted
+from tiny import assert_same_text, documents_of, lines_told, row, unparted, write_lines
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
@@ -26,6 +26,7 @@ from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import SIDES, TokenStore, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
+from bydore_pyro.data.variants import cut_store, with_validation_file
 from bydore_pyro.errors import DataError
 from bydore_pyro.setup.domains import load_domains
 from bydore_pyro.setup.options import SMOKE, Options
@@ -167,6 +168,18 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     opened(f"dolma:{dolma}", store, tmp_path, line)
 
 
+def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    found, own = opened(f"megatron:{folder}", store, tmp_path), open_store(store)
+    for seed in (None, 0):
+        one, other = (cut_store(each, {"a": 900}, seed) for each in (found, own))
+        np.testing.assert_array_equal(one.train["a"], other.train["a"])
+    rows = [row("abcde", number) for number in range(40)]
+    exam = with_validation_file(found, write_lines(tmp_path / "exam.jsonl", rows))
+    assert exam.names == ("a", "b", "c", "exam")
+    assert exam.validation["exam"].dtype == own.validation["a"].dtype
+
+
 def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Path) -> None:
     folder = write_shards(store, tmp_path / "shards", "dolma")
     found = opened(f"dolma:{folder}", store, tmp_path)
@@ -207,6 +220,18 @@ def test_what_is_refused(store: Path, tmp_path: Path) -> None:
     ) as error:
         opened(data, store, tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_tokens_that_are_met_later_are_checked_too(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
+    path = folder / "a" / "train" / "part-0.npy"
+    found = opened(f"dolma:{folder}", store, tmp_path)
+    vocabulary = load_encoder(found.tokenizer)[0].get_vocab_size()
+    assert vocabulary == found.vocabulary == 280
+    met = replace(found.train["a"], tokens=np.array([281], np.uint16))
+    with pytest.raises(DataError, match="Expected tokens below 280"):
+        replace(found, train={"a": met}).read("train", "a", slice(None))
+    assert path.is_file()
 
 
 def tokens_in(store: TokenStore) -> dict[str, int]:
@@ -275,6 +300,16 @@ def test_what_no_document_divides_is_held_out_by_position(
     assert "Expected a separator below 280" in capsys.readouterr().err
 
 
+def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
+    for path in folder.rglob("*.csv.gz"):
+        path.unlink()
+    for path in folder.rglob("*.npy"):
+        np.fromfile(path, "<u2").astype("<u4").tofile(path)
+    found, own = opened(f"dolma:{folder}", store, tmp_path), open_store(store)
+    np.testing.assert_array_equal(found.train["b"], own.train["b"])
+
+
 def without_index(store: Path, folder: Path, dtype: str = "<u2", shards: int = 1) -> Path:
     """Shards of dolma without their index, of tokens of a type."""
     write_shards(store, folder, "dolma", shards)
@@ -293,6 +328,12 @@ def test_the_width_that_was_found_is_said(width: int, store: Path, tmp_path: Pat
     found = opened(f"dolma:{folder}", store, tmp_path, line)
     for name in own.names:
         assert_same_text(found.train[name], own.train[name])
+    np.fromfile(folder / "a/train/part-0.npy", f"<u{width}").astype("<u2").tofile(
+        folder / "a/train/part-0.npy"
+    )
+    line = f"warning: shards of a domain have tokens of 2, {width} bytes: a"
+    (folder / "a/train/part-1.npy").write_bytes((folder / "b/train/part-0.npy").read_bytes())
+    opened(f"dolma:{folder}", store, tmp_path, line)
 
 
 def test_masks_beside_tokens_are_left_out_and_counted(store: Path, tmp_path: Path) -> None:
@@ -318,6 +359,8 @@ def test_a_set_of_shards_that_is_not_whole(store: Path, tmp_path: Path) -> None:
     place = folder / "a/train"
     for ending in (".ds", ".ds.index", ".ds.metadata"):
         shutil.copy(place / f"part-1{ending}", place / f"part-3{ending}")
+    line = "warning: numbers between those of other shards are missing: a: part-2.ds"
+    opened(f"nanotron:{folder}", store, tmp_path, line)
     (place / "part-3.ds.index").unlink()
     message = r"every shard of 'a', as .*index, found no .*a/train/part-3\.ds\.index"
     with pytest.raises(DataError, match=message):
@@ -362,6 +405,21 @@ def test_a_divider_beyond_the_vocabulary_is_read_as_end_of_text(
     found = open_shards(f"dolma:{folder}", None, config, cache=tmp_path)
     for name in own.names:
         assert_same_text(found.train[name], own.train[name])
+
+
+SPLITS_OF = ("training", "eval"), ("train-0", "validation_small")
+
+
+@pytest.mark.parametrize(("train", "held_out"), SPLITS_OF)
+def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: Path) -> None:
+    folder, own = write_shards(store, tmp_path / "shards", "mds"), open_store(store)
+    for name in own.names:
+        (folder / name / "train").rename(folder / name / train)
+        (folder / name / "validation").rename(folder / name / held_out)
+    told = f"held out by their names, beside a train: a: {held_out}, b: {held_out}"
+    found = opened(f"mds:{folder}", store, tmp_path, told)
+    np.testing.assert_array_equal(found.validation["a"], own.validation["a"])
+    assert len(found.train["a"]) == len(own.train["a"])
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -442,7 +500,10 @@ def linked(path: Path, to: str) -> None:
 LOST = [
     (lambda f: linked(f / "a/train/part-0.idx", "none"), "found a link that leads nowhere.*idx"),
     (lambda f: linked(f / "a/train/part-0.idx", "part-1.idx"), "numbers of 2 bytes|every file"),
+    (lambda f: linked(f / "a/train/part-0.bin", "part-1.bin"), "numbers of 2 bytes|every file"),
     (lambda f: (f / "d").mkdir(), "found an empty folder: .*shards/d"),
+    (lambda f: (f / "d").symlink_to("none"), "found a link that leads nowhere.*shards/d"),
+    (lambda f: (f / "a/train/2.idx").mkdir(), "found an empty folder: .*2.idx"),
     (lambda f: os.mkfifo(f / "a/train/2.idx"), "or a pipe: .*2.idx"),
     (lambda f: (f / "a/train/part-0.idx").unlink(), "found .*part-0.bin alone"),
     (lambda f: [p.unlink() for p in (f / "a").rglob("*.idx")], "found none in .*shards/a"),
@@ -461,12 +522,31 @@ def test_no_shard_is_lost_or_doubled_in_silence(
     assert "\n" not in str(error.value)
 
 
-def test_empty_shards_are_told(store: Path, tmp_path: Path) -> None:
+def test_a_linked_folder_is_followed(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    (folder / "b/train").rename(tmp_path / "elsewhere")
+    (folder / "b/train").symlink_to(tmp_path / "elsewhere")
+    found = opened(f"megatron:{folder}", store, tmp_path, "3 domains, 12 shards")
+    assert tokens_in(found)["b"] > 0
+
+
+def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
     folder, own = write_shards(store, tmp_path / "shards", "litpkds"), open_store(store)
     WRITERS["litpkds"](folder / "a/train/part-2", [np.empty(0, "<u2")])
     line = "empty shards, left out: a: part-2.bin"
     found = opened(f"litpkds:{folder}", store, tmp_path, line)
     np.testing.assert_array_equal(found.train["a"], own.train["a"])
+    named(folder / "b/train/part-0.bin", "part-9.bin")
+    line = "warning: shards with the same content as another: "
+    opened(f"litpkds:{folder}", store, tmp_path, line)
+
+
+def test_a_pattern_may_name_folders_of_any_depth(store: Path, tmp_path: Path) -> None:
+    folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
+    found = opened(f"dolma:{folder}/*/**/*.npy", store, tmp_path, "3 domains, 12 shards")
+    np.testing.assert_array_equal(found.validation["c"], own.validation["c"])
+    deep = opened(f"dolma:{folder.parent}/**/part-*.npy", store, tmp_path, "3 domains, 12 shards")
+    assert deep.names == ("shards/a", "shards/b", "shards/c")
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text(encoding="utf-8")
@@ -504,3 +584,15 @@ def test_the_examples_of_the_page_run(
     given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
     domains = load_domains(parse_options(given, "", "", Options, smoke=SMOKE))
     assert domains.names == ("legal", "web")
+
+
+def test_bad_shards_end_a_search_in_one_line(
+    store: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    (folder / "a" / "train" / "part-0.bin").unlink()
+    given = ["--data", f"megatron:{folder}", "--validation", "a", "--smoke"]
+    given += ["--tokenizer", str(store / "tokenizer"), "--cache", str(tmp_path / "cache")]
+    told = refused("search", *given, "--out", tmp_path / "run")
+    assert told.endswith("No such file or directory")
+    assert not (tmp_path / "run").exists()

@@ -16,8 +16,8 @@ from bydore_pyro.shards.widths import (
     Some,
     in_vocabulary,
     of_width,
-    refuse_mask,
     require_width,
+    resembles,
     some,
 )
 
@@ -117,8 +117,13 @@ def test_where_two_widths_could_be_right_the_user_is_asked(tmp_path: Path) -> No
     ("dtype", "value", "hint"),
     [
         ("<u2", 9999, ""),
+        ("<u2", 65535, " (-1 as a signed number, by which some writers divide documents: "
+         "--separator 65535 reads it as end-of-text)"),
         ("<u4", 2**32 - 1, " (-1 as a signed number, by which some writers divide documents: "
          "--separator 4294967295 reads it as end-of-text)"),
+        ("<u4", 65535, " (-1 as a signed number, by which some writers divide documents: "
+         "--separator 65535 reads it as end-of-text)"),
+        ("<u8", 2**64 - 100, " (-100 as a signed number, which stands for no token in labels)"),
     ],
 )  # fmt: skip
 def test_a_token_beyond_the_vocabulary_is_named(
@@ -136,6 +141,12 @@ def test_a_token_beyond_the_vocabulary_is_named(
         with pytest.raises(DataError) as error:
             read()
         assert str(error.value) == expected
+
+
+def test_a_file_of_the_other_order_of_bytes_is_named(tmp_path: Path) -> None:
+    random(400, ">u2").tofile(tmp_path / "a.npy")
+    with pytest.raises(DataError, match=r"the other order .*: is the file big-endian\?\): .*npy"):
+        found(tmp_path / "a.npy", KNOWN)
 
 
 def test_tokens_are_compared_while_they_are_read() -> None:
@@ -161,9 +172,20 @@ def test_some_of_a_large_array_are_looked_at() -> None:
     assert some(tokens[:7]).values.tolist() == [[*range(7)]]
 
 
-def test_a_mask_is_refused() -> None:
+def test_what_numbers_look_like() -> None:
+    """Text of few tokens, or of one that stands often, looks like text."""
     known = Known(vocabulary=400, separator=7, pad=3)
-    for tokens in (np.full(200, 9), np.array([0, 1] * 5 + [7] * 400), np.arange(9) % 2):
-        refuse_mask(some(np.asarray(tokens, "<u2")), known, PLACE)
+    documents = np.sort(random(300, "<u2", 200))
+    for tokens, what in (
+        (np.tile(np.arange(50), 9), "positions or numbers of documents"),
+        (np.repeat(np.arange(20), 9), "positions or numbers of documents"),
+        (documents, "lengths or ends that never fall"),
+        (random(400, "<u2"), ""),
+        (np.full(200, 9), ""),
+        (np.array([9] * 5 + [7] * 400), ""),
+        (np.array([9, 8, 12, 7, 3] * 9 + [3] * 400), ""),
+        (np.arange(9), ""),
+    ):
+        assert resembles(some(np.asarray(tokens, "<u2")), known, PLACE) == what
     with pytest.raises(DataError, match=r"found only 0 and 1, as in a mask: a\.bin"):
-        refuse_mask(some(np.arange(3001, dtype="<u2") % 3 // 2), known, PLACE)
+        resembles(some(np.arange(3001, dtype="<u2") % 3 // 2), known, PLACE)
