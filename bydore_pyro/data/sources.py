@@ -121,7 +121,7 @@ def _folder(folder: Path, rows: RowConfig) -> Listed:
     if not folder.is_dir():
         raise DataError(
             "Expected --data 'environment', a folder, a list of domains (.json, .yaml), a token "
-            f"store, 'pile:' or 'hub:', found no folder {folder}"
+            f"store, 'pile:' or 'hub:', found no folder '{folder}'"
         )
     entries = sorted(folder.iterdir())
     beside_each_other = [
@@ -151,9 +151,11 @@ def _folder(folder: Path, rows: RowConfig) -> Listed:
             raise DataError(f"Expected every domain once, found '{name}' again: {entry}")
         domains[name] = _files_in(entry, rows, folder, name)
         if all(isinstance(file, LeftOut) for file in domains[name]):
-            raise DataError(f"Expected text files, found none in {entry}")
+            raise DataError(f"Expected text files, found none in '{entry}'")
     if not domains:
-        raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
+        raise DataError(
+            f"Expected a sub-folder or a file for each domain, found none in '{folder}'"
+        )
     return [file for files in domains.values() for file in files] + beside
 
 

@@ -47,13 +47,16 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     if length := _length(record):
         train = f"bydore train --mixture {mixture} --data {data} --model models/target-60m {length}"
         found += [
-            (f"A target model trained on exactly {weights[4:]}", f"{train} --out DIR"),
+            (
+                f"A target model trained on exactly the {weights[4:]}",
+                f"{train} --out DIR",
+            ),
             ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
         ]
     if record.found_by == "search":
         seed = int(record.asked("run", "seed") or 0) + 1
-        again = f"bydore search --config {run}/config.json --seed {seed} --out OTHER"
-        found.append(("The same with another seed, for bydore report RUN OTHER", again))
+        again = f"bydore search --config {run}/config.json --seed {seed} --out SEED-{seed}"
+        found.append((f"The same with another seed, for bydore report RUN SEED-{seed}", again))
     return found
 
 

@@ -80,7 +80,8 @@ def _better(record: RunRecord) -> list[Verdict]:
             level, answer = "careful", f"No, it is as {other}"
         elif doubts and answer == "Yes":
             level, figures = "careful", f"{figures} But {' and '.join(doubts)}."
-        found.append(Verdict(level, f"Is it better than {other}?", answer, figures))
+        named = "the prior" if other == "prior" else other
+        found.append(Verdict(level, f"Is it better than {named}?", answer, figures))
     return found
 
 

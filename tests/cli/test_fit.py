@@ -232,7 +232,7 @@ def test_losses_in_another_unit_give_the_same_mixture(
         mean = metrics["table"]["mean"]
         (verdict,) = (
             one for one in verdicts_of(read_run(tmp_path / "out"))
-            if one.question == "Is it better than prior?"
+            if one.question == "Is it better than the prior?"
         )  # fmt: skip
         expected, apart = mean["expected"]["answer"], mean["differences"]["prior"]
         ends = (expected["loss"] / unit, expected["low"] / unit, expected["high"] / unit)

@@ -47,7 +47,7 @@ def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -
         (["foo"], f"bydore: error: Expected a command ({', '.join(COMMANDS)}), found 'foo'"),
         (["prepare"], "bydore prepare: error: the following arguments are required: --data, --out"),
         (["prepare", "--data", "", "--out", "x"], "Expected a value for --data"),
-        (["prepare", "--data", "nowhere", "--out", "x"], "found no folder nowhere"),
+        (["prepare", "--data", "nowhere", "--out", "x"], "found no folder 'nowhere'"),
     ],
 )
 def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ def test_lines_are_quoted_and_whole(record: RunRecord) -> None:
     train = ["--mixture", str(record.path), "--data", "STORE", "--model", "models/target-60m"]
     assert words[2][2:] == [*train, "--tokens", "1B", "--device", "auto", "--out", "DIR"]
     assert words[3] == ["bydore", "evaluate", "DIR/model", "--tasks", "pile13", "--hub"]
-    given = ["--config", f"{record.path}/config.json", "--seed", "1", "--out", "OTHER"]
+    given = ["--config", f"{record.path}/config.json", "--seed", "1", "--out", "SEED-1"]
     assert words[4][2:] == given
 
 

@@ -13,7 +13,7 @@ from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import Verdict
 
-BETTER, RANKS = "Is it better than prior?", "Does it predict runs that it has not seen?"
+BETTER, RANKS = "Is it better than the prior?", "Does it predict runs that it has not seen?"
 MIXTURE = Mixture(names=("a", "b"), weights=(0.6, 0.4), hdi=((0.55, 0.7), (0.3, 0.45)))
 
 
