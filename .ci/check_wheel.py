@@ -71,6 +71,4 @@ check(code == 0 and "--validation" in shown, "the help of a command", shown)
 code, shown = run("search")
 message = "pip install 'bydore-pyro[cli]'\n"
 check(code == 2 and shown.count("\n") == 1 and shown.endswith(message), "one line", shown)
-print(
-    "The wheel is sound: the core works with the base requirements, and a command says what it lacks."
-)
+print("The wheel is sound: the core works alone, and a command says what it lacks.")
