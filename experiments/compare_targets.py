@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from common import require_judged
 
-from bydore_pyro.command_line import Tokens
+from bydore_pyro.command_line import TokenCount
 from bydore_pyro.data import TokenStore, cut_store, with_validation_file
 from bydore_pyro.errors import DataError
 from bydore_pyro.setup import Options, load_domains
@@ -110,7 +110,7 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     """
     tokens = options.question.target_tokens
     if target.scarce is not None:
-        tokens = Tokens(options.search.steps * options.batch_tokens)
+        tokens = TokenCount(options.search.steps * options.batch_tokens)
         most = target.scarce * options.run.sequence_length
         corpus = cut_store(corpus, dict.fromkeys(target.validation, most))
     if target.file is not None:

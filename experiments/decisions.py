@@ -20,7 +20,7 @@ from common import fresh_models, leave, markdown, run_main, with_error
 
 from bydore_pyro.answer import candidate
 from bydore_pyro.ask import ask
-from bydore_pyro.command_line import Checked, Tokens, option
+from bydore_pyro.command_line import Checked, TokenCount, option
 from bydore_pyro.data import Domains
 from bydore_pyro.files import RunFolder, plain
 from bydore_pyro.law import Objective
@@ -119,7 +119,7 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     question = QuestionConfig(
         validation=list(asked.validation),
         objective=asked.objective,
-        target_tokens=None if tokens is None else Tokens(tokens),
+        target_tokens=None if tokens is None else TokenCount(tokens),
     )
     config = AskConfig(drop=list(asked.drop), trials=4 if asked.drop else 0)
     parts = [*asked.validation, *asked.drop, asked.objective]

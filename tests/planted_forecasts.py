@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from bydore_pyro.answer.forecast import Forecast, RunLosses, forecast_of
-from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law.goal import Goal
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -87,7 +87,7 @@ def bound(other: float, **named: float) -> Tensor:
     return torch.tensor([named.get(name, other) for name in NAMES], dtype=torch.double)
 
 
-def as_long_as(tokens: float) -> RunLength:
+def as_long_as(tokens: float) -> TargetRun:
     """A run in which no text is read again."""
     none = torch.zeros(5).double()
-    return RunLength(tokens=tokens, repetition_constant=4.0, rates=none, before=none)
+    return TargetRun(tokens=tokens, repetition_constant=4.0, rates=none, before=none)

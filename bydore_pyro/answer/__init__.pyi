@@ -25,7 +25,7 @@ from .plots import domain_colours as domain_colours
 from .plots import picture_label as picture_label
 from .plots import plot_weights as plot_weights
 from .question import Question as Question
-from .question import RunLength as RunLength
+from .question import TargetRun as TargetRun
 from .steps import FIRST as FIRST
 from .steps import LAW as LAW
 from .steps import Trial as Trial

@@ -28,7 +28,7 @@ from bydore_pyro.answer.best import Best, best_of
 from bydore_pyro.answer.draws import mixture_of_draws, mixture_within, raised, sums_of_draws
 from bydore_pyro.answer.forecast import Forecast
 from bydore_pyro.answer.outlook import Outlook, outlook_of
-from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.answer.steps import LAW, SEED, TriedSteps
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture, Sums
@@ -176,7 +176,7 @@ def by_law(found: core.Matching, question: Question, forecast: Forecast | None) 
 
 
 def candidate(
-    found: core.Matching, drawn: core.Posterior, length: float, run: RunLength | None = None
+    found: core.Matching, drawn: core.Posterior, length: float, run: TargetRun | None = None
 ) -> Tensor:
     """Returns the weights ``(K,)`` of a step of one length, a share of the match's in (0, 1]."""
     centre = core.central_weights(drawn.weights)[None], drawn.scale.median()[None]

@@ -12,7 +12,7 @@ from torch import Tensor
 from bydore_pyro import files
 from bydore_pyro.answer.best import Best, decided_on, few
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
-from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law import best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
@@ -216,7 +216,7 @@ def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Boun
     return tuple(priced)
 
 
-def _worth_of_text(best: Best, run: RunLength, weights: Tensor) -> list[float]:
+def _worth_of_text(best: Best, run: TargetRun, weights: Tensor) -> list[float]:
     """Returns by how much the objective falls with a tenth more text of each domain ``(K,)``, the
     weights unchanged; where they are the best, to move them too changes it only in second order.
     """

@@ -11,7 +11,7 @@ from bydore_pyro import law, mixture
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunLength:
+class TargetRun:
     """A run for which weights are wanted, in which text may run out and be read again.
 
     Attributes:
@@ -68,7 +68,7 @@ class Question:
     data_sha256: str
     pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     goal: law.Goal = field(default_factory=law.Goal)
-    run: RunLength | None = None
+    run: TargetRun | None = None
     references: Mapping[str, Tensor] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

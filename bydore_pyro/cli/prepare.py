@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro import mixture, pieces, shards, terminal
-from bydore_pyro.command_line import Checked, Tokens, one_line_errors, option, parse_options
+from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, option, parse_options
 from bydore_pyro.data import (
     SPLITS,
     CorpusConfig,
@@ -54,7 +54,7 @@ class PrepareConfig(Checked):
         "of rows, or 'hub:' followed by a dataset's name.",
     )
     out: str = option(MISSING, "New folder for the token store.")
-    tokens: Tokens | None = option(
+    tokens: TokenCount | None = option(
         None,
         "Size of a sample, such as 0.5B: an equal share of each domain, read from all over its "
         "files. Default: all text.",

@@ -22,7 +22,7 @@ from types import NoneType
 from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro import files, terminal
-from bydore_pyro.command_line.options import Tokens, number_of_tokens, of_type
+from bydore_pyro.command_line.options import TokenCount, number_of_tokens, of_type
 from bydore_pyro.errors import (
     DataError,
     NonFiniteError,
@@ -196,7 +196,7 @@ def _from_file(named: str, hints: Mapping[str, Any]) -> dict[str, Any]:
         kinds = (hints[key], *typing.get_args(hints[key]))
         if value is None and NoneType in kinds:
             continue
-        if isinstance(value, str) and Tokens in kinds:
+        if isinstance(value, str) and TokenCount in kinds:
             value = number_of_tokens(value)
         found[key] = of_type(value, hints[key], key, f" in {named}")
     return found

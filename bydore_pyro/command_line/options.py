@@ -158,7 +158,7 @@ def number_of_tokens(text: str) -> float:
     return number
 
 
-class Tokens(float):
+class TokenCount(float):
     """A number of tokens as the type of an option: `4e6`, and on a command line `4M` too."""
 
     def __new__(cls, value: str | float) -> Self:

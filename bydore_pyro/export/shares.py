@@ -46,7 +46,7 @@ def rounded(weights: Mapping[str, float], digits: int) -> dict[str, float]:
     return {name: int(count) / units for name, count in zip(weights, given, strict=True)}
 
 
-class Length(NamedTuple):
+class DocumentLength(NamedTuple):
     """How long a user's own rows or files of a domain are.
 
     Attributes:
@@ -60,7 +60,9 @@ class Length(NamedTuple):
     kind: str
 
 
-def tokens_per_document(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Length]:
+def tokens_per_document(
+    index: Mapping[str, Any], names: Collection[str]
+) -> dict[str, DocumentLength]:
     """Returns how long a user's own rows or files are, by domain.
 
     A store cuts and drops text, so its documents are not the user's. With ``n`` rows or files of
@@ -84,7 +86,7 @@ def tokens_per_document(index: Mapping[str, Any], names: Collection[str]) -> dic
             if not rate:
                 raise DataError(f"Expected training text of '{name}', found none")
             unit = index.get(data.UNITS, {})[name]
-            length = Length(rate * unit["bytes"] / unit["count"], unit["count"], unit["of"])
+            length = DocumentLength(rate * unit["bytes"] / unit["count"], unit["count"], unit["of"])
             if not (0 < length.tokens < math.inf and isinstance(length.kind, str)):
                 raise ValueError
         except DataError:

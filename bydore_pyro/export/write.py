@@ -19,7 +19,7 @@ from bydore_pyro.export.formats import (
     regmix_keys,
 )
 from bydore_pyro.export.shares import (
-    Length,
+    DocumentLength,
     converted,
     document_shares,
     rounded,
@@ -154,7 +154,7 @@ def _carried(
 
 
 def export(
-    mixture: Mixture, config: ExportConfig, lengths: Mapping[str, Length] | None = None
+    mixture: Mixture, config: ExportConfig, lengths: Mapping[str, DocumentLength] | None = None
 ) -> Exported:
     """Writes a mixture in a trainer's format.
 
@@ -195,7 +195,7 @@ def export(
 
 
 def _wanted(
-    weights: dict[str, float], config: ExportConfig, lengths: Mapping[str, Length] | None
+    weights: dict[str, float], config: ExportConfig, lengths: Mapping[str, DocumentLength] | None
 ) -> tuple[dict[str, float], list[str]]:
     others = [] if config.samples else FORMATS[config.to].draws[1:]
     notes = [f"Where it draws {other}: --samples {other}." for other in others]

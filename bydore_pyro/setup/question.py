@@ -125,7 +125,7 @@ def consumed_tokens(options: Options, domains: data.Domains) -> Amounts:
     return {name: found.get(name, 0.0) for name in domains.names}
 
 
-def run_of(options: Options, domains: data.Domains, read: Amounts) -> answer.RunLength | None:
+def run_of(options: Options, domains: data.Domains, read: Amounts) -> answer.TargetRun | None:
     """Returns the run on these domains that `--target_tokens` asks for, None without one; `read`
     says how many tokens of each domain were read before it."""
     tokens = options.question.target_tokens
@@ -134,7 +134,7 @@ def run_of(options: Options, domains: data.Domains, read: Amounts) -> answer.Run
     once = domains.most_weights(1.0, tokens)
     rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
     before = [read[name] / tokens for name in domains.names]
-    return answer.RunLength(
+    return answer.TargetRun(
         tokens=tokens,
         repetition_constant=options.run.repetition_constant,
         rates=rates,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from bydore_pyro import data, law
-from bydore_pyro.command_line import Checked, Tokens, option, warn_idle
+from bydore_pyro.command_line import Checked, TokenCount, option, warn_idle
 from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere
 
 ALL = "all"  # in place of a target's name: every domain that is trained on
@@ -102,7 +102,7 @@ class QuestionConfig(Checked):
     )
     at_least: list[str] = option([], "Smallest weights, as NAME=SHARE.")
     at_most: list[str] = option([], "Largest weights, as NAME=SHARE.")
-    target_tokens: Tokens | None = option(
+    target_tokens: TokenCount | None = option(
         None,
         "Length in tokens, such as 4e6 or 0.4B, of the run for which the weights are meant. If it "
         "is given, a search by matching accounts for the lower value of repeated text. Default: "

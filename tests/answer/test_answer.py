@@ -23,7 +23,7 @@ from bydore_pyro.answer.answer import (
 )
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.outlook import outlook_of
-from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.answer.steps import LAW, tried_steps
 from bydore_pyro.core.importance import GuideFit
 from bydore_pyro.core.matching import Matching
@@ -45,9 +45,9 @@ def drawn(count: int = 2000) -> Posterior:
     return Posterior(torch.from_numpy(weights), torch.ones(count).double(), CONVERGED)
 
 
-def run_of(rate: float, **given: float) -> RunLength:
+def run_of(rate: float, **given: float) -> TargetRun:
     usual: Any = {"tokens": 1e6, "repetition_constant": 4.0, **given}
-    return RunLength(**usual, rates=torch.full((3,), rate).double(), before=torch.zeros(3).double())
+    return TargetRun(**usual, rates=torch.full((3,), rate).double(), before=torch.zeros(3).double())
 
 
 def asked(**changes: Any) -> Question:
@@ -220,7 +220,7 @@ def test_bounds_hold_exactly_in_every_answer(decided: str) -> None:
         tried = tried_steps(10, (LAW, 0.5), ways, (5.0, 5.01))
     if decided == "run":
         rates = torch.full((5,), 4.0).double()
-        changes["run"] = RunLength(
+        changes["run"] = TargetRun(
             tokens=1e6, repetition_constant=4.0, rates=rates, before=torch.zeros(5).double()
         )
     given = None if decided == "run" else forecast

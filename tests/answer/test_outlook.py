@@ -11,7 +11,7 @@ from planted_forecasts import MADE, NAMES, UNIFORM, bound, planted_forecast, que
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.forecast import ALL
 from bydore_pyro.answer.outlook import ANSWER, Bound, Outlook, outlook_of
-from bydore_pyro.answer.question import RunLength
+from bydore_pyro.answer.question import TargetRun
 
 BOTH = {"one": 3.0, "other": 1.0}
 
@@ -66,7 +66,7 @@ def test_a_bound_costs_what_the_answer_without_it_would_lose_less() -> None:
 def test_more_text_is_worth_the_fall_of_the_objective_that_was_asked_for() -> None:
     """Of two targets the one whose loss lies higher is the worst: text of its domains is worth
     something, though by its composition alone the other would be."""
-    run = RunLength(
+    run = TargetRun(
         tokens=1.0, repetition_constant=2.0, rates=torch.full((5,), 9.0), before=torch.zeros(5)
     )
     forecast = planted_forecast({"one": 1.0, "other": 1.0}, levels={"one": 0.0, "other": 1.0})

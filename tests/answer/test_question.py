@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.repetition import effective_shares
 
 
-def run_of(**given: Any) -> RunLength:
+def run_of(**given: Any) -> TargetRun:
     usual = {"tokens": 2000.0, "repetition_constant": 4.0, "rates": torch.tensor([3.0, 1.0])}
-    return RunLength(**{**usual, "before": torch.zeros(2), **given})
+    return TargetRun(**{**usual, "before": torch.zeros(2), **given})
 
 
 def test_a_run_knows_when_text_is_read_again() -> None:

@@ -14,7 +14,7 @@ from bydore_pyro.command_line.command_line import (
     one_line_errors,
     parse_options,
 )
-from bydore_pyro.command_line.options import Tokens, option
+from bydore_pyro.command_line.options import TokenCount, option
 from bydore_pyro.errors import DataError
 
 
@@ -34,7 +34,7 @@ class OtherConfig:
 
     name: str | None = option(None, "A name.")
     parts: list[str] | None = option(["all"], "Parts.")
-    length: Tokens | None = option(None, "Tokens.")
+    length: TokenCount | None = option(None, "Tokens.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ import torch
 from bydore_pyro.command_line.options import (
     Checked,
     Range,
-    Tokens,
+    TokenCount,
     number_of_tokens,
     of_type,
     option,
@@ -49,7 +49,7 @@ class Config(Checked):
     place: str | None = None
     cases: list[int] = option([1, 2], least=1, most=2)
     names: list[str] = option([])
-    length: Tokens | None = None
+    length: TokenCount | None = None
     some: list[float] | None = None
 
 
@@ -66,7 +66,7 @@ def test_fields_are_what_their_types_and_ranges_promise(
 ) -> None:
     taken = Config(rate=1, length=4, some=[1, 2.5], names=["a"], place="b")
     assert (taken.rate, taken.length, taken.some) == (1, 4, [1, 2.5])
-    require_fields(Config(length=Tokens("4M"), some=None))
+    require_fields(Config(length=TokenCount("4M"), some=None))
     with pytest.raises(ValueError, match=message):
         Config(**options)
 
@@ -123,7 +123,7 @@ def test_a_value_is_returned_as_its_type_has_it() -> None:
     assert (type(found), found) == (float, 3.0)
     assert of_type(None, list[str] | None, "names") is None
     assert of_type(["web"], list[str] | None, "names") == ["web"]
-    assert of_type(4e6, Tokens | None, "length") == 4e6
+    assert of_type(4e6, TokenCount | None, "length") == 4e6
     with pytest.raises(ValueError, match="Expected a valid list as 'names' in FILE, found 'web'"):
         of_type("web", list[str] | None, "names", " in FILE")
 
@@ -142,7 +142,7 @@ def fits(value: Any, hint: Any) -> bool:
         return type(value) is list and all(fits(one, hint.__args__[0]) for one in value)
     if typing.get_args(hint):
         return any(fits(value, one) for one in typing.get_args(hint))
-    if hint in (float, Tokens):
+    if hint in (float, TokenCount):
         return type(value) in (int, float)
     return type(value) is hint
 
@@ -169,9 +169,9 @@ def test_an_option_without_effect_warns_where_it_was_set() -> None:
 
 
 def test_numbers_of_tokens_have_suffixes() -> None:
-    assert Tokens("0.4B") == Tokens(4e8) == number_of_tokens("400M") == 4e8
+    assert TokenCount("0.4B") == TokenCount(4e8) == number_of_tokens("400M") == 4e8
     with pytest.raises(ArgumentTypeError, match=r"Expected tokens such as 4e6 or 0\.4B, found 'x'"):
-        Tokens("x")
+        TokenCount("x")
 
 
 @dataclass(frozen=True, kw_only=True)

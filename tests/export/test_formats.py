@@ -24,7 +24,7 @@ from bydore_pyro.export.formats import (
     levanter_block,
     regmix_keys,
 )
-from bydore_pyro.export.shares import Length
+from bydore_pyro.export.shares import DocumentLength
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import mixture_from
@@ -264,7 +264,7 @@ def test_random_mixtures_sum_to_one(to: str) -> None:
         found = export(
             mixture,
             config_of(to, samples=FORMATS[to].draws[-1]),
-            dict.fromkeys(names, Length(7.0, 9, "rows")),
+            dict.fromkeys(names, DocumentLength(7.0, 9, "rows")),
         )
         assert sum(found.shares.values()) == pytest.approx(1, abs=1e-14)
         kept = [n for n in names if n in found.shares]
@@ -410,7 +410,7 @@ def test_shares_of_documents_are_not_read_back_as_shares_of_tokens(to: str, tmp_
     prefix = "/data" if FORMATS[to].paths == "needed" else None
     config = ExportConfig(to=to, prefix=prefix, samples="documents")
     mixture = Mixture(names=("law", "web"), weights=(0.5, 0.5))
-    lengths = {"law": Length(1000.0, 5, "files"), "web": Length(10.0, 500, "rows")}
+    lengths = {"law": DocumentLength(1000.0, 5, "files"), "web": DocumentLength(10.0, 500, "rows")}
     (tmp_path / "weights").write_text(export(mixture, config, lengths).text)
     with pytest.raises(DataError, match="shares of documents instead of tokens: bydore export"):
         mixture_from(tmp_path / "weights")

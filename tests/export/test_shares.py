@@ -14,7 +14,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.errors import DataError
 from bydore_pyro.export.shares import (
-    Length,
+    DocumentLength,
     converted,
     document_shares,
     rounded,
@@ -71,13 +71,13 @@ def test_what_was_not_counted_is_refused() -> None:
     train = {"tokens": 300, "bytes": 900, "documents": 3}
     unit = {"of": "rows", "count": 5, "bytes": 900}
 
-    def length(train: object, units: object) -> Length:
+    def length(train: object, units: object) -> DocumentLength:
         index = {"domains": {"b": {"train": train}}, "units": units}
         return tokens_per_document(index, ["b"])["b"]
 
-    assert length(train, {"b": unit}) == Length(60.0, 5, "rows")
+    assert length(train, {"b": unit}) == DocumentLength(60.0, 5, "rows")
     # Half of the text was dropped: copies and short rows, which a trainer still draws.
-    assert length({"tokens": 150, "bytes": 450}, {"b": unit}) == Length(60.0, 5, "rows")
+    assert length({"tokens": 150, "bytes": 450}, {"b": unit}) == DocumentLength(60.0, 5, "rows")
     with pytest.raises(DataError, match="Expected training text of 'b', found none"):
         length({"tokens": 0, "bytes": 0}, {"b": unit})
     broken = (
