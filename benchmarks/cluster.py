@@ -23,11 +23,11 @@ SWEEP = """
 import json, sys, time
 from pathlib import Path
 import numpy as np
-from bydore_pyro.measure import train_mixtures
-from bydore_pyro.runs import Options, load_domains
-from bydore_pyro.search.trials import plain_problem
-from bydore_pyro.utils import join_cluster
-from bydore_pyro.command_line.command_line import parse_options
+from bydore_pyro.command_line import parse_options
+from bydore_pyro.pieces import join_cluster
+from bydore_pyro.search import plain_problem
+from bydore_pyro.setup import Options, load_domains
+from bydore_pyro.trials import train_mixtures
 
 count, steps, first, each, folder, *given = sys.argv[1:]
 options = parse_options(given, "sweep", "", Options)

@@ -70,7 +70,7 @@ def test_the_piles_case(tmp_path: Path, run_here: Run) -> None:
     mixture = Mixture.from_json(out / "mixture.json")
     assert set(mixture.names) <= {*PILE_DOMAINS.values()}
     assert len(mixture.names) == 17
-    config = json.loads((out / "config.json").read_text())["run"]
+    config = json.loads((out / "config.json").read_text())["question"]
     assert config["validation"] == ["pile_cc"]
 
 

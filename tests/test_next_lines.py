@@ -85,7 +85,7 @@ def test_from_text_to_a_trained_model(lines: Lines, tmp_path: Path) -> None:
     assert trained_on("DIR") == {
         name: weight for name, weight in mixture_from("my run").as_dict().items() if weight
     }
-    assert (tmp_path / "OTHER" / "mixture.json").is_file(), "of another seed"
+    assert (tmp_path / "SEED-1" / "mixture.json").is_file(), "of another seed"
 
 
 @pytest.mark.slow

@@ -75,7 +75,9 @@ def test_no_command_opens_a_socket(tmp_path: Path) -> None:
     ended = [line for line in done.stdout.splitlines() if line.startswith("ENDED")]
     assert ended == [f"ENDED 2 {missing}", f"ENDED 2 {HUB}"], done.stderr[-3000:]
     assert "Expected a folder DATA/sciq (--data_dir DATA), or --hub, found neither" in done.stderr
-    assert "Expected data of sciq with the hub's columns and values, found" in done.stderr
+    assert (
+        "Expected data of sciq with the hub's columns and values in DATA/sciq, found" in done.stderr
+    )
     assert (tmp_path / "RUN" / "mixture.json").is_file()
     assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
     assert (tmp_path / "TARGET" / "model" / "scores.json").is_file()

@@ -213,6 +213,14 @@ class Build:
         if size and source.side != "validation":
             self.sizes.end(number, group, size)
 
+    def _seen(self, digest: bytes, split: Split) -> Split | None:
+        """Notes a document; returns the side on which an equal one stands, None of a new one."""
+        execute = self._database.execute
+        if execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, split)).rowcount:
+            return None
+        found: Split = execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()[0]
+        return found
+
     def _take(self, document: Document, number: int) -> None:
         """Counts a document of a source and, where it is new, puts it into the batch."""
         name, text = document.domain, document.text
@@ -232,11 +240,9 @@ class Build:
                 self.beside[reason][name] = self.beside[reason].get(name, 0) + 1
             return
         content = text.encode()
-        digest, execute = hashlib.sha256(content).digest()[:HASH], self._database.execute
-        new = execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, document.split))
-        if not new.rowcount:
-            found = execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()
-            held_out = document.split == "train" and found == ("validation",)
+        before = self._seen(hashlib.sha256(content).digest()[:HASH], document.split)
+        if before is not None:
+            held_out = document.split == "train" and before == "validation"
             counts["in_validation_dropped" if held_out else "duplicates_dropped"] += 1
             return
         place = name, document.split

@@ -83,7 +83,11 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     anew = metrics.measured_anew
     sections = [
         Section(
-            "What it will do",
+            "What the given mixture will do",
+            [outlook_table(asked, JUDGED), *outlook_verdicts(asked, record.uncovered)],
+        ),
+        Section(
+            "What the answer will do" if asked.expected else "What it will do",
             [
                 outlook_table(outlook),
                 losses_words(outlook),
@@ -92,10 +96,6 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
                 *(_with_words(frontier_figure(outlook), FRONTIER) if drawn else ()),
                 *(_with_words(curves_figure(outlook), CURVES) if drawn else ()),
             ],
-        ),
-        Section(
-            "What the given mixture will do",
-            [outlook_table(asked, JUDGED), *outlook_verdicts(asked, record.uncovered)],
         ),
         Section(
             "The mixture",

@@ -106,10 +106,17 @@ LIMITS = {
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; without the figures in its files there is no verdict."""
-    first = [judge(record) for judge in (_learned, _covered, _rounds, _settled)]
+    first = [judge(record) for judge in (_smoke, _learned, _covered, _rounds, _settled)]
     then = [judge(record) for judge in (_decided, _checked, _fits, _repeats)]
     found = [*first, *regression_verdicts(record), *then]
     return [verdict for verdict in found if verdict is not None]
+
+
+def _smoke(record: RunRecord) -> Verdict | None:
+    if not record.asked("run", "smoke"):
+        return None
+    figures = "It trains for a few steps, to check that all parts work. Its figures mean nothing."
+    return Verdict("bad", "Is it more than a smoke run?", "No", figures)
 
 
 def _learned(record: RunRecord) -> Verdict | None:

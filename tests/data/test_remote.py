@@ -261,8 +261,8 @@ def test_what_stays_broken_is_told_and_never_skipped(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("s3://nothing/text", "found no folder s3://nothing/text"),
-        ("s3://bucket/text/none*", "found no folder s3://bucket/text/none*"),
+        ("s3://nothing/text", "found no folder 's3://nothing/text'"),
+        ("s3://bucket/text/none*", "found no folder 's3://bucket/text/none*'"),
         ("gs://bucket", "found none (Please install gcsfs to access Google Storage): pip install"),
         ("nope://bucket", "Expected a package that reads nope://, found none (Unsupported"),
     ],

@@ -102,7 +102,7 @@ def test_an_answer_has_the_losses_of_a_given_mixture_too(tmp_path: Path) -> None
     write_json(folder / "metrics.json", metrics)
     write_json(folder / "forecast.json", outlook_of(better=(0.05, 0.05)))
     text, page = report_text(folder), checked(html_report(folder))
-    assert text.index("this mixture") < text.index("the given mixture") < text.index("weight")
+    assert text.index("the given mixture") < text.index("this mixture") < text.index("weight")
     for told in (" ".join(text.split()), page.text):
         assert "Is it better than uniform? Yes. Expected difference -0.200 nats per token" in told
         assert "Is it better than uniform? No." in told

@@ -265,3 +265,9 @@ def test_the_level_follows_from_the_probability(
     assert told.level == level
     *_, guess = outlook_verdicts(planted(none_worse=held, probability=asked), {"web": 0.99})
     assert guess.level == ("careful" if level == "good" else level)
+
+
+def test_a_smoke_run_says_first_that_its_figures_mean_nothing() -> None:
+    smoke, real = (record_of(config={"run": {"smoke": value}}) for value in (True, False))
+    assert verdicts_of(smoke)[0].question == "Is it more than a smoke run?"
+    assert verdicts_of(smoke)[1:] == verdicts_of(real)
