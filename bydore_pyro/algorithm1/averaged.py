@@ -82,15 +82,13 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
     )
 
 
-def search_guide_fit(state: LinearSearch) -> core.GuideFit:
-    """Compares the last guide of a search by linear evidence, which learned a posterior, with its
-    model.
+def search_guide_fit(state: LinearSearch, learner: BayesianLearner) -> core.GuideFit:
+    """Compares the guide of a search's learner, at its end, with its model.
 
     The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
     answers to the weights, which the frozen model cannot know.
     """
-    window, learner = state.window, state.learner
-    assert isinstance(learner, BayesianLearner)
+    window = state.window
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
     kl_weight = float(np.mean([record.kl_weight for record in window]))
     arguments = (state.signals, g, kl_weight)

@@ -61,11 +61,9 @@ def search_by_linear_evidence(
             answer = algorithm1.averaged_answer(state, question)
         means = np.stack([one.mean for one in state.records])
         losses = tuple(one.validation_loss for one in state.records)
-        fit = (
-            algorithm1.search_guide_fit(state)
-            if isinstance(state.learner, algorithm1.BayesianLearner)
-            else None
-        )
+        fit = None
+        if isinstance(state.learner, algorithm1.BayesianLearner):
+            fit = algorithm1.search_guide_fit(state, state.learner)
         last = float(np.mean(losses[-LAST:]))
         metrics = setup.common_metrics(
             *(options, domains, answer, cost),

@@ -18,7 +18,6 @@ from .options import options_or_resumed as options_or_resumed
 from .places import KNOWN as KNOWN
 from .places import NATURAL as NATURAL
 from .places import absolute as absolute
-from .places import mixture_anywhere as mixture_anywhere
 from .question import question_of as question_of
 from .question import weights_in as weights_in
 from .question import weights_of as weights_of

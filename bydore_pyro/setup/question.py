@@ -86,16 +86,20 @@ def bounds_of(
         return least, None
     most = dict.fromkeys(domains.names, 1.0) | most
     if config.max_epochs is not None:
-        most = _within_epochs(options, domains, read, least, most)
+        tokens = options.run_tokens
+        most = _within_epochs(config.max_epochs, tokens, domains, read, least, most)
     return least, most
 
 
 def _within_epochs(
-    options: Options, domains: data.Domains, read: Amounts, least: Amounts, most: Amounts
+    epochs: float,
+    tokens: float,
+    domains: data.Domains,
+    read: Amounts,
+    least: Amounts,
+    most: Amounts,
 ) -> Amounts:
     """Returns the largest weights, within others, with which no text is read too often."""
-    epochs, tokens = options.question.max_epochs, options.run_tokens
-    assert epochs is not None
     text = domains.most_weights(epochs, tokens)
     left = {name: max(0.0, text[name] - count / tokens) for name, count in read.items()}
     most = {name: min(most[name], left[name]) for name in domains.names}

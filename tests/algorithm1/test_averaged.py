@@ -95,7 +95,7 @@ def test_a_finished_search_has_a_trajectory_and_a_fit(corpus: TokenStore) -> Non
                 trajectory[field.name].values[step], getattr(record, field.name)
             )
     assert trajectory["g"].attrs["units"] == "nats per token"
-    fit = search_guide_fit(state)
+    fit = search_guide_fit(state, state.learner)
     assert 1 <= fit.effective_draws <= fit.draws
     assert np.isfinite(fit.khat)
-    assert search_guide_fit(state) == fit
+    assert search_guide_fit(state, state.learner) == fit
