@@ -119,9 +119,7 @@ def test_every_returned_float_states_its_unit_or_range() -> None:
         for name, function in functions(module)
         if returned.match(str(function.__annotations__.get("return")))
     }
-    assert {"core.importance.GuideFit.khat", "algorithm1.learner.BayesianLearner.update"} & set(
-        found
-    )
+    assert "algorithm1.learner.BayesianLearner.update" in found
     assert [name for name, text in found.items() if not UNIT_OR_RANGE.search(text)] == []
 
 
