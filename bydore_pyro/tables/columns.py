@@ -177,7 +177,7 @@ def _the_mixture(
         found = _summed(numbers, tuple(free)) or found
         declared = declared or tuple(free)
     if found is None and (declared or role == "weights"):  # so that the message can name the run
-        unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
+        unit = 100.0 if np.median(np.nan_to_num(numbers[:, declared]).sum(1)) > 50 else 1.0
         return _Mixture(places=declared, unit=unit, off=np.inf)
     if found is None:
         raise DataError(
@@ -187,9 +187,11 @@ def _the_mixture(
         )
     rest = [place for place in quiet if place not in found.places]
     differing = [place for place in rest if np.ptp(_known(numbers[:, place]))]
-    others = [  # a second mixture may be the same in all runs
-        *_neighbours(numbers, differing),
-        *(one for one in _neighbours(numbers, rest) if len(one.places) == len(found.places)),
+    others = _neighbours(numbers, differing)
+    others += [  # a second mixture may be the same in all runs
+        one
+        for one in _neighbours(numbers, rest)
+        if len(one.places) == len(found.places) or phase_of(names[one.places[0]])
     ]
     if others:
         raise DataError(
