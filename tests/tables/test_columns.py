@@ -189,3 +189,5 @@ def test_declared_weights_that_do_not_sum_to_1_are_weights_nevertheless() -> Non
     assert classified(frame_of((names, lacking), METRIC), PLACE, "both").weights == names
     with pytest.raises(DataError, match="to see which run lacks some, begin the names of the"):
         classified(frame_of((DOMAINS[:3], FIRST[:, :3]), METRIC), PLACE, "both")
+    with pytest.raises(DataError, match=r"among loss \(text instead of numbers: web, code\); to"):
+        classified(frame_of(("web", "1,250"), ("code", "3,750"), METRIC), PLACE, "both")
