@@ -54,7 +54,7 @@ def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
     if losses.min() <= 0:
         raise DataError(
             f"Expected losses > 0 for the log-linear law, found {losses.min():g} (a maximised "
-            "metric counts negatively): --method bydore fits any"
+            "metric counts negatively)"
         )
     domains, scale = weights.shape[1], losses.std()
     centred = np.sqrt(SHRINKAGE) * (np.eye(domains) - 1 / domains)

@@ -16,6 +16,7 @@ from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
 from .forecast import RunLosses as RunLosses
 from .forecast import forecast_of as forecast_of
+from .forecast import number_of_draws as number_of_draws
 from .outlook import ANSWER as ANSWER
 from .outlook import Bound as Bound
 from .outlook import Outlook as Outlook

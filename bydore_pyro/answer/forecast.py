@@ -241,7 +241,7 @@ def forecast_of(
         ValueError: As `bydore_pyro.law.fit_law`.
     """
     law = fit_law(runs.tokens, runs.losses, runs.transfer, range(runs.losses.shape[1]))
-    draws = law.draws(max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(names))), seed)
+    draws = law.draws(number_of_draws(len(names)), seed)
     count = len(draws.level)
     known = all(len(one) == 1 for one in targets.values())
     some = [  # of the draws, evenly spread over all
@@ -265,6 +265,11 @@ def forecast_of(
         scatter=SCATTER * torch.tensor(unexplained).double(),
         known=runs,
     )
+
+
+def number_of_draws(domains: int) -> int:
+    """Returns how many draws of the law stand for its posterior: fewer of many domains."""
+    return max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // domains))
 
 
 def _off_the_law(noise: Tensor, seed: int) -> Tensor:

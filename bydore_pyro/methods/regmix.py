@@ -28,7 +28,6 @@ STRENGTHS = np.geomspace(0.1, 5.0, 15)  # total concentrations of the Dirichlet 
 MOST = 15.0  # no weight is above so many times its prior
 LEAST = 2e-4  # smaller weights are set to 0
 
-
 # The authors' regression, LightGBM's own for the rest, and what makes it the same everywhere.
 TREES, RUNS_IN_LEAF = 1000, 20
 LIGHTGBM = {

@@ -16,6 +16,7 @@ from .tree import Sums as Sums
 from .tree import below as below
 from .tree import interval_of as interval_of
 from .tree import shown_rows as shown_rows
+from .weights_files import NO_DOMAIN as NO_DOMAIN
 from .weights_files import mixture_from as mixture_from
 from .weights_files import normalised as normalised
 from .weights_files import numbers_of as numbers_of

@@ -19,6 +19,7 @@ import csv
 import io
 import json
 import math
+import re
 import reprlib
 import tomllib
 import warnings
@@ -50,6 +51,14 @@ ROUNDED = 0.005  # how far rounded weights may sum from 1
 MOST_ROUNDED = 1.05  # what shares rounded without care may sum to
 COUNTED = 1000  # a last number from which on it may be the sum of others: no ratio, no percentage
 SHOWN = 4  # names in a message
+#: Whole names that stand beside weights and are no domain's, and why.
+NO_DOMAIN = {
+    "a setting": r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
+    r"warmup\w*|dropout|momentum|(adam_)?(beta_?[12]|eps|epsilon)|(grad(ient)?_)?clip\w*|"
+    r"temperature|((global|micro|train)_)?batch(_size)?|gpus?|nodes|world_size|fold|rank|trial|"
+    r"version|(max|num|total|train)_(steps|epochs|tokens)|steps",
+    "a total": r"total|sum|(total|sum)_(of_)?weights?|weights?_(sum|total)",
+}
 
 
 def mixture_from(source: str | Path) -> Mixture:
@@ -305,17 +314,18 @@ def _numbers(weights: Mapping[str, Any]) -> dict[str, float]:
 def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     """Refuses numbers that do not sum to 1 where not all may be of domains, or none a share.
 
-    A number of 1 or more beside others that sum to 1 is none of a domain, and neither is the last
-    where it is the sum of all others. Numbers of at most 1 that sum to more are fractions of
-    sources.
+    What is called as a setting or a sum is (`NO_DOMAIN`) is none of a domain. Neither is a number
+    of 1 or more beside others that sum to 1, or the last where it is the sum of all others. Numbers
+    of at most 1 that sum to more are fractions of sources.
     """
     values = [*numbers.values()]
     others = {name: value for name, value in numbers.items() if value < 1}
-    odd = list[str]()
-    if len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
+    known = re.compile("|".join(NO_DOMAIN.values()), re.IGNORECASE)
+    odd = [name for name in numbers if known.fullmatch(re.sub(r"[\s-]", "_", name.strip()))]
+    if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
         odd = [name for name in numbers if name not in others]
     is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
-    if is_sum and values[-1] >= COUNTED:
+    if not odd and is_sum and values[-1] >= COUNTED:
         odd = [*numbers][-1:]
     if odd:
         shown = listed([f"{name!r:.60} ({numbers[name]:g})" for name in odd], SHOWN)

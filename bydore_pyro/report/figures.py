@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -35,6 +34,8 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     trajectory = record.trajectory
     if trajectory is None or record.by_matching:
         return None
+    from matplotlib.figure import Figure
+
     start, steps = record.average_start, trajectory["step"].values
     names = [str(name) for name in trajectory["domain"].values]
     means = dict(zip(names, trajectory["mean"].values.T.astype(float), strict=True))
@@ -42,9 +43,24 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     order = sorted(names, key=lambda name: -averages[name])
     order = order if len(order) <= mixture.MOST_SHOWN else order[:FEW_LINES]
     kept = np.arange(len(steps) - 1, -1, -max(1, -(-len(steps) // MOST_POINTS)))[::-1]
-    note = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
-    figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, note, names)
-    (axes,) = figure.axes
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    colours = answer.domain_colours(names if len(names) <= len(answer.PALETTE) else order)
+    gids = [
+        f"{terminal.visible(name)}: {averages[name]:.4f} in the mean of the averaged steps"
+        for name in order
+    ]
+    for name, gid in zip(order, gids, strict=True):
+        axes.plot(steps[kept], means[name][kept], color=colours[name], gid=gid)
+    labels = [answer.picture_label(name) for name in order]
+    legend = figure.legend(
+        axes.get_lines(), labels, loc="outside right upper", fontsize=9, frameon=False
+    )
+    for text, gid in zip(legend.get_texts(), gids, strict=True):
+        text.set_gid(gid)
+    axes.set(xlabel="step", ylabel="weight")
+    axes.grid(color="0.92")
+    axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylim(bottom=0)
     place = steps[min(start, len(steps) - 1)]
     axes.axvline(place, color="0.6", linestyle=":", zorder=0)
@@ -150,26 +166,3 @@ def as_svg(figure: Figure, salt: str) -> str:
             title.text = gid
             element.insert(0, title)
     return ElementTree.tostring(picture, encoding="unicode")
-
-
-def _lines(
-    name: str, x: np.ndarray, y: Mapping[str, np.ndarray], note: Mapping[str, str], names: list[str]
-) -> Figure:
-    """Draws weights over the quantity `name`, each with its note, in the colours of all names."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes, gids = figure.subplots(), [f"{terminal.visible(one)}: {note[one]}" for one in y]
-    colours = answer.domain_colours(names if len(names) <= len(answer.PALETTE) else list(y))
-    for one, gid in zip(y, gids, strict=True):
-        axes.plot(x, y[one], color=colours[one], gid=gid)
-    labels = [answer.picture_label(name) for name in y]
-    legend = figure.legend(
-        axes.get_lines(), labels, loc="outside right upper", fontsize=9, frameon=False
-    )
-    for text, gid in zip(legend.get_texts(), gids, strict=True):
-        text.set_gid(gid)
-    axes.set(xlabel=name, ylabel="weight")
-    axes.grid(color="0.92")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure

@@ -7,6 +7,7 @@ from bydore_pyro.answer import ANSWER, Difference, Expected
 from bydore_pyro.errors import listed
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, judged_better, number, percent
+from bydore_pyro.tables import BEYOND
 
 # Rank correlation of left-out runs, x 100, from which predictions are believed; below, roughly.
 RANKS, ROUGHLY = 80.0, 50.0
@@ -94,8 +95,8 @@ def _nearness(record: RunRecord) -> Verdict:
     )
     if near.held:
         words += (
-            " No weight is more than 1.25 times the largest of a run, or below the smallest "
-            f"divided by 1.25; this holds {listed(near.held, 5)}."
+            f" No weight is more than {BEYOND:g} times the largest of a run, or below the smallest "
+            f"divided by {BEYOND:g}; this holds {listed(near.held, 5)}."
         )
     level: Level = "careful" if near.far else "good"
     return Verdict(level, "Was anything like it run?", "No" if near.far else "Yes", words)

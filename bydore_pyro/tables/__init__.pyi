@@ -1,3 +1,4 @@
+from .decision import BEYOND as BEYOND
 from .decision import WeightBounds as WeightBounds
 from .directions import directed as directed
 from .directions import metric_shares as metric_shares

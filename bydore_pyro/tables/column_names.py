@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from bydore_pyro import mixture
+
 KEYS = ("run", "run_id", "index", "mixture", "name", "run_name")  # columns that may name the runs
 FINISHED = ("finished", "completed", "complete", "succeeded", "success", "done", "ok")
 FAILED = (
@@ -37,11 +39,7 @@ ALIKE = re.compile(
 )
 #: Columns that are neither weights nor metrics, by their whole names, and why.
 APART = {
-    "a setting": r"((random|data)_)?seed|((max|min|peak)_)?(lr|learning_rate)|wd|weight_decay|"
-    r"warmup\w*|dropout|momentum|(adam_)?(beta_?[12]|eps|epsilon)|(grad(ient)?_)?clip\w*|"
-    r"temperature|((global|micro|train)_)?batch(_size)?|gpus?|nodes|world_size|fold|rank|trial|"
-    r"version",
-    "a total": r"total|sum|(total|sum)_(of_)?weights?|weights?_(sum|total)",
+    **mixture.NO_DOMAIN,
     "a time": r"_?(runtime|timestamp|created|updated|duration|elapsed|epochs?|wall\w*)",
 }
 #: Why a column that is no weight is no metric either, by the words of its name.

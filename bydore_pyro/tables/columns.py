@@ -122,6 +122,14 @@ def classified(frame: pandas.DataFrame, path: Path, role: Role) -> Columns:
             apart[place] = reason
     free = [place for place in range(len(names)) if place not in apart]
     mixture = _the_mixture(names, numbers, free, path, role)
+    if mixture is None and role == "both":
+        text = listed([names[place] for place, reason in apart.items() if reason == "text"], SHOWN)
+        raise DataError(
+            f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
+            f"none among {listed([names[place] for place in free], SHOWN)}"
+            f"{f' (text instead of numbers: {text})' if text else ''}; to see which run lacks "
+            f"some, {DECLARE}"
+        )
     weights = () if mixture is None else mixture.places
     phases = [phase for place in weights if (phase := phase_of(names[place]))]
     if len({*phases}) > 1:
@@ -157,7 +165,7 @@ def numbers_of_cells(frame: pandas.DataFrame) -> np.ndarray:
 def _the_mixture(
     names: Sequence[str], numbers: np.ndarray, free: Sequence[int], path: Path, role: Role
 ) -> _Mixture | None:
-    """Returns the columns of weights, None in a file of metrics."""
+    """Returns the columns of weights, None where there are none."""
     quiet = [
         place
         for place in free
@@ -177,19 +185,17 @@ def _the_mixture(
         found = _summed(numbers, tuple(free)) or found
         declared = declared or tuple(free)
     if found is None and (declared or role == "weights"):  # so that the message can name the run
-        unit = 100.0 if np.nanmedian(numbers[:, declared].sum(1)) > 50 else 1.0
+        unit = 100.0 if np.median(np.nan_to_num(numbers[:, declared]).sum(1)) > 50 else 1.0
         return _Mixture(places=declared, unit=unit, off=np.inf)
     if found is None:
-        raise DataError(
-            f"Expected in {path} columns of weights, which sum to 1 (or 100) in every run, found "
-            f"none among {listed([names[place] for place in free], SHOWN)}; to see which run lacks "
-            f"some, {DECLARE}"
-        )
+        return None
     rest = [place for place in quiet if place not in found.places]
     differing = [place for place in rest if np.ptp(_known(numbers[:, place]))]
-    others = [  # a second mixture may be the same in all runs
-        *_neighbours(numbers, differing),
-        *(one for one in _neighbours(numbers, rest) if len(one.places) == len(found.places)),
+    others = _neighbours(numbers, differing)
+    others += [  # a second mixture may be the same in all runs
+        one
+        for one in _neighbours(numbers, rest)
+        if len(one.places) == len(found.places) or phase_of(names[one.places[0]])
     ]
     if others:
         raise DataError(

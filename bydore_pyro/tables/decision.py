@@ -18,12 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bydore_pyro import mixture
+from bydore_pyro import answer, mixture
 from bydore_pyro.law import Goal, LawDraws, best_mixture, best_mixture_draws
 from bydore_pyro.tables.regression import RunsRegression
 
 BEYOND = 1.25  # times the largest weight of a run
-MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 MOST_OPTIMA, FEWEST_OPTIMA, OPTIMA_PER_DOMAIN = 200, 50, 5000  # each is a programme of its own
 BETWEEN, FUNCTIONS = 300, 400  # mixtures between others; draws of the losses
 SEED = 42
@@ -99,7 +98,7 @@ def draws_of_best(
 
 def _programme(model: RunsRegression, bounds: WeightBounds) -> tuple[LawDraws, Goal]:
     """Returns draws of the law, and what is asked of a mixture."""
-    count = max(FEWEST_DRAWS, min(MOST_DRAWS, PER_DOMAIN // len(bounds.most)))
+    count = answer.number_of_draws(len(bounds.most))
     importance = model.units * model.shares  # the law's losses are in units of their own
     return model.law.draws(count, SEED), Goal(
         importance=torch.from_numpy(importance / importance.sum()),

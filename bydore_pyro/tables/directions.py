@@ -20,6 +20,7 @@ from bydore_pyro.tables.tables import Asked, Direction, RunsTable
 
 ALL = "all"  # every metric of the table
 SAID = 8  # metrics of which a line is printed
+FAR = 30.0  # times the interquartile range from the median, where a run has probably diverged
 SAME = 1e-6  # weights, and losses as shares of their range, are the same up to here
 
 
@@ -165,6 +166,10 @@ def _asked(
         asked[name] = one
         better = "higher" if name in up else "lower"
         best = f"best {values[place]:.6g}, run {one.run}"
+        low, median, high = np.quantile(values, (0.25, 0.5, 0.75))
+        far = np.flatnonzero((np.abs(values - median) > FAR * (high - low)) & (high > low))
+        if len(far):
+            best += f"; far from all others: {listed([table.runs[one] for one in far], 3)}"
         lines.append(f"{direction}: {name} ({better} is better; {best})")
     if len(lines) > SAID:
         rest = len(lines) - SAID

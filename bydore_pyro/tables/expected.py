@@ -38,7 +38,7 @@ def recorded(
         left: What was predicted of left-out runs, if any were.
         mixture: The answer.
         prior: Weights ``(K,)``.
-        bounds: Within which the answer was found.
+        bounds: That the runs set.
         mixtures: Others that are to be predicted.
     """
     prior = prior / prior.sum()

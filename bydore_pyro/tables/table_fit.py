@@ -78,7 +78,7 @@ def fit_table(
     wanted = Wanted.of(table, metrics)
     worth = None if smaller is None else _worth(smaller, table, wanted)
     fit = partial(fit_runs, shares=wanted.shares, own=wanted.own, worth=worth)
-    bounds, left = bounds_near(table.weights, caps), None
+    near, bounds, left = bounds_near(table.weights), bounds_near(table.weights, caps), None
     with tqdm(desc="fit", unit="step", mininterval=0.5) as bar:
         model = fit(table.weights, wanted.losses)
         bar.update()
@@ -98,10 +98,10 @@ def fit_table(
         hdi_probability=HDI_PROBABILITY,
     )
     if caps is not None:
-        free = best_weights(model, table.weights, bounds_near(table.weights))
+        free = best_weights(model, table.weights, near)
         found = dataclasses.replace(found, free_weights=tuple((free / free.sum()).tolist()))
     prior = prior_of(table)[0] if prior is None else prior
-    record = recorded(table, wanted, model, left, found, prior, bounds, mixtures)
+    record = recorded(table, wanted, model, left, found, prior, near, mixtures)
     notes = wanted.notes()
     if model.flat:
         notes.append(

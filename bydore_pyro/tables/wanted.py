@@ -9,7 +9,7 @@ import numpy as np
 
 from bydore_pyro import mixture
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.tables.regression import check_runs_differ
+from bydore_pyro.tables.regression import ROUNDED, check_runs_differ
 from bydore_pyro.tables.tables import Direction, RunsTable
 
 UNLIKE = 40  # times as much one metric differs as another: no one unit; olmix's 110 reach 25
@@ -44,7 +44,7 @@ class Wanted:
         """
         if len(table.runs) < 2:
             raise DataError("Expected runs on several mixtures, found one run")
-        names = [n for n in metrics if np.ptp(v := table.losses_of(n)) > 1e-12 * np.abs(v).max()]
+        names = [n for n in metrics if np.ptp(v := table.losses_of(n)) > ROUNDED * np.abs(v).max()]
         if not names:
             raise DataError(
                 f"Expected runs that differ in {listed(metrics, 3)}, found one value in all"

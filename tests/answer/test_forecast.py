@@ -30,6 +30,7 @@ from bydore_pyro.answer.forecast import (
     Forecast,
     ends,
     forecast_of,
+    number_of_draws,
 )
 
 NOISE = 0.02
@@ -225,6 +226,10 @@ def test_what_runs_have_read_of_domains_that_are_dropped_counts() -> None:
     )
     other = forecast_of(NAMES[:4], gone, {"one": made[None]}, {"one": 1.0}, [0.3])
     assert float((other.losses(mixtures)[..., :5] - losses[4]).mean(0).abs().max()) > 0.01
+
+
+def test_of_many_domains_there_are_fewer_draws() -> None:
+    assert [number_of_draws(domains) for domains in (80, 100, 1000)] == [250, 200, 200]
 
 
 def test_curves_are_the_law_and_the_runs() -> None:

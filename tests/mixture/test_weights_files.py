@@ -284,11 +284,12 @@ def test_prefixes_go_only_where_all_have_them(
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('{"law": 0.3, "web": 0.7, "seed": 42}', "sum to 43, among them 'seed' (42), which looks"),
-        ('{"law": 0.3, "web": 0.7, "total": 1.0}', "sum to 2, among them 'total' (1), which"),
+        ('{"law": 70, "web": 30, "seed": 42}', "sum to 142, among them 'seed' (42), which looks"),
+        ('{"law": 0.3, "web": 0.7, "lr": 1e-3}', "among them 'lr' (0.001), which looks"),
+        ('{"law": 6e10, "web": 1e9, "Max-Epochs": 4}', "among them 'Max-Epochs' (4), which looks"),
         ("made_up: 17\nlaw: 0.333\nweb: 0.667", "among them 'made_up' (17), which looks"),
         ("law: 1e6\nweb: 2e6\neverything: 3e6", "among them 'everything' (3e+06), which looks"),
-        ("Domain,Weight\nlaw,0.3\nweb,0.7\nTotal,1.0", "among them 'Total' (1), which looks"),
+        ("Domain,Weight\nlaw,70\nweb,30\nTotal,100", "among them 'Total' (100), which looks"),
         ("law: 1.0\nweb: 0.25", "at most 1 that sum to 1.25: fractions of sources are no shares"),
     ],
 )

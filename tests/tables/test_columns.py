@@ -85,6 +85,10 @@ TWO_MIXTURES = {
         [f"{p}/{n}" for p in ("first", "end") for n in DOMAINS],
         [FIRST, np.tile(SECOND[:1], (RUNS, 1))],
     ),
+    "a fixed end on two": (
+        [*(f"phase_0_{n}" for n in DOMAINS), "phase_1_code", "phase_1_web"],
+        [FIRST, np.tile([0.4, 0.6], (RUNS, 1))],
+    ),
     "rounded": ([f"{p}_{n}" for p in "ab" for n in DOMAINS], [FIRST.round(3), SECOND.round(3)]),
 }
 
@@ -181,5 +185,9 @@ def test_declared_weights_that_do_not_sum_to_1_are_weights_nevertheless() -> Non
     """So that the message can name the run."""
     names = tuple(f"weights/{name}" for name in DOMAINS[:3])
     assert classified(frame_of((names, FIRST[:, :3]), METRIC), PLACE, "both").weights == names
+    lacking = np.where(np.arange(RUNS)[:, None] % 3 == np.arange(3), np.nan, FIRST[:, :3])
+    assert classified(frame_of((names, lacking), METRIC), PLACE, "both").weights == names
     with pytest.raises(DataError, match="to see which run lacks some, begin the names of the"):
         classified(frame_of((DOMAINS[:3], FIRST[:, :3]), METRIC), PLACE, "both")
+    with pytest.raises(DataError, match=r"among loss \(text instead of numbers: web, code\); to"):
+        classified(frame_of(("web", "1,250"), ("code", "3,750"), METRIC), PLACE, "both")

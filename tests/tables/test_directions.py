@@ -185,6 +185,12 @@ def test_of_many_metrics_a_few_lines_are_said_and_the_rest_counted() -> None:
     assert len(found.asked) == 11
 
 
+def test_a_loss_far_from_all_others_is_named() -> None:
+    losses = np.append(np.linspace(3, 3.5, 9), 9999)[:, None]
+    _, (line,) = directed(table_of(losses, "loss"), {"loss": 1.0})
+    assert line.endswith("; far from all others: r9)")
+
+
 def test_a_metric_without_differences_has_no_direction() -> None:
     table = table_of(np.array([[3.0, 7], [2, 7]]), "loss", "other")
     found, told = directed(table, {"loss": 0.5, "other": 0.5})

@@ -69,6 +69,7 @@ def test_caps_hold_and_what_is_best_without_them_stays_known() -> None:
     fit = fit_table(planted_table(24), T, prior=PRIOR, caps=np.array([0.3, 1, 1, 1]))
     assert fit.mixture.weights[0] <= 0.3 + 1e-9
     assert (fit.mixture.free_weights or (0,))[0] > 0.5
+    assert "a" not in fit.record.nearness.held, "a cap holds it, not the runs"
 
 
 def test_too_few_runs_and_metrics_without_differences_are_refused() -> None:
