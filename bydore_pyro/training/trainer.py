@@ -82,7 +82,7 @@ class MixtureTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             written = place / WRITING / f"{PREFIX_CHECKPOINT_DIR}-{step}"
-            shutil.copytree(self.tokenizer, written, dirs_exist_ok=True)
+            copy_tokenizer(self.tokenizer, written)
             written.rename(place / written.name)
             shutil.rmtree(written.parent, ignore_errors=True)
             rotate_checkpoints(str(place), KEPT)
@@ -107,6 +107,12 @@ class MixtureTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _whole(checkpoint):
             super()._load_rng_state(checkpoint)
+
+
+def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
+    """Copies a tokenizer's files beside a model, without their modes: a text may be read-only."""
+    shutil.copytree(tokenizer, folder, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    folder.chmod(0o755)
 
 
 def _whole(checkpoint: str | None) -> Any:
