@@ -70,7 +70,8 @@ def test_another_key_is_refused_or_replaced(
 
 def test_a_file_in_the_way_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    assert [Kept(tmp_path / "a", key()).get_or(lambda: n) for n in (1, 2)] == [1, 1]
+    assert Kept(tmp_path / "a", key()).get_or(lambda: 1) == 1
+    assert Kept(tmp_path / "a", key()).get() == 1
     assert (tmp_path / "refused-a").is_file()
 
 
