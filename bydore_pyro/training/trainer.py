@@ -78,7 +78,8 @@ class MixtureTrainer(Trainer):
         step, place = self.state.global_step, Path(self.args.output_dir)
         self.folder.require()  # one that was deleted would be made again
         self.sampler.state(step)  # forgets those before it
-        super()._save_checkpoint(model, trial)
+        with saving(place):
+            super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             written = place / WRITING / f"{PREFIX_CHECKPOINT_DIR}-{step}"
@@ -107,6 +108,11 @@ class MixtureTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _whole(checkpoint):
             super()._load_rng_state(checkpoint)
+
+
+def saving(place: Path) -> Any:
+    """Turns the errors of writing tensors, such as those of a full disk, into one line."""
+    return expecting(f"Expected to write to {place}, found:", as_error=RunFolderError)
 
 
 def copy_tokenizer(tokenizer: Path, folder: Path) -> None:

@@ -41,6 +41,7 @@ from bydore_pyro.training.trainer import (
     build_trainer,
     copy_tokenizer,
     fresh_model,
+    saving,
     step_of,
 )
 
@@ -212,7 +213,8 @@ def _save_model(trainer: MixtureTrainer) -> None:
         return
     folder.require()
     with files.appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
-        trainer.save_model(str(aside))
+        with saving(folder.path):
+            trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
         copy_tokenizer(trainer.tokenizer, aside)
 
