@@ -86,6 +86,11 @@ def distinct(
     return shown
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error is Python's or torch's of memory; most commands do without torch."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
 @contextmanager
 def expecting(
     expected: str, *errors: type[Exception], as_error: type[ValueError] = DataError
@@ -104,7 +109,7 @@ def expecting(
     try:
         yield
     except turned as error:
-        if not errors and isinstance(error, DataError | MemoryError):
+        if not errors and (isinstance(error, DataError) or is_out_of_memory(error)):
             raise
         found = one_line(error, 300)
         if not found or not (isinstance(error, ValueError) or getattr(error, "errno", None)):

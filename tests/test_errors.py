@@ -19,6 +19,7 @@ from bydore_pyro.errors import (
     distinct,
     expecting,
     fault_of,
+    is_out_of_memory,
     listed,
     one_line,
     require,
@@ -87,8 +88,9 @@ def test_an_error_becomes_what_was_expected(error: Exception, found: str) -> Non
     assert raised.value.__cause__ is error
 
 
-@pytest.mark.parametrize("error", [DataError("ours"), MemoryError()])
+@pytest.mark.parametrize("error", [DataError("ours"), MemoryError(), torch.OutOfMemoryError()])
 def test_ours_and_want_of_memory_stay_unless_they_are_named(error: Exception) -> None:
+    assert is_out_of_memory(error) != isinstance(error, DataError)
     with pytest.raises(type(error)) as raised, expecting("Expected a table"):
         raise error
     assert raised.value is error

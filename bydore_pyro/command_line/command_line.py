@@ -28,6 +28,7 @@ from bydore_pyro.errors import (
     NonFiniteError,
     RunFolderError,
     expecting,
+    is_out_of_memory,
     one_line,
 )
 
@@ -238,8 +239,7 @@ def one_line_errors(name: str) -> Iterator[None]:
             place = f": {error.filename}" if error.filename else ""
             fail(name, f"{error.strerror or error}{place}")
         except (MemoryError, RuntimeError) as error:
-            # torch.OutOfMemoryError, by its name: most commands do without torch.
-            if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryError":
+            if not is_out_of_memory(error):
                 raise
             fail(name, f"Expected enough memory, found too little: {one_line(error)}")
         except KeyboardInterrupt as error:

@@ -33,7 +33,7 @@ NAMED = re.compile(
 )
 NUMBERS = re.compile(r"\d+|(?<![a-z])of(?![a-z])", re.IGNORECASE)  # of parts of a file
 # Endings of files that are cut into splits, beside those of rows: a `train.py` is a program.
-PLAIN = {"", ".txt", ".text", ".raw", ".tok", ".tokens"}
+PLAIN = {"", ".txt", ".text", ".raw", ".tok", ".tokens", ".bpe"}
 #: What is said of files that are called so.
 CALLED = "read as the rest of the domain (called like a held-out split, no train beside it)"
 

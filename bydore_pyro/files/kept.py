@@ -46,7 +46,7 @@ class Kept:
         Raises:
             RunFolderError: When it has another key, without `replace`; names the first field.
         """
-        if not self.folder.is_dir():
+        if not self.folder.exists():
             return None
         try:
             key, tree = read_tree(self.folder)

@@ -36,8 +36,8 @@ class FolderLock:
 
     def __init__(self, path: Path, *, wait: bool = False) -> None:
         self.path = path
-        made = [path, *(parent for parent in path.parents if not parent.exists())]
-        lock = FileLock(path / LOCK, thread_local=False)
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
         waiting = False
         while True:
             path.mkdir(parents=True, exist_ok=True)
@@ -56,9 +56,9 @@ class FolderLock:
                 time.sleep(SECONDS_BETWEEN_TRIES)
             except FileNotFoundError:
                 continue  # the process that held it has removed the folder
-            except PermissionError:
-                raise
             except OSError as error:  # such as some network file systems
+                if isinstance(error, PermissionError) or not (path / LOCK).is_file():
+                    raise  # no file could be made: read-only, full, another's, a folder
                 message = f"{path} cannot be locked ({error.strerror}): make sure that one process "
                 warnings.warn(f"{message}writes to it at a time", stacklevel=2)
                 break

@@ -78,11 +78,12 @@ class MixtureTrainer(Trainer):
         step, place = self.state.global_step, Path(self.args.output_dir)
         self.folder.require()  # one that was deleted would be made again
         self.sampler.state(step)  # forgets those before it
-        super()._save_checkpoint(model, trial)
+        with saving(place):
+            super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             written = place / WRITING / f"{PREFIX_CHECKPOINT_DIR}-{step}"
-            shutil.copytree(self.tokenizer, written, dirs_exist_ok=True)
+            copy_tokenizer(self.tokenizer, written)
             written.rename(place / written.name)
             shutil.rmtree(written.parent, ignore_errors=True)
             rotate_checkpoints(str(place), KEPT)
@@ -107,6 +108,17 @@ class MixtureTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _whole(checkpoint):
             super()._load_rng_state(checkpoint)
+
+
+def saving(place: Path) -> Any:
+    """Turns the errors of writing tensors, such as those of a full disk, into one line."""
+    return expecting(f"Expected to write to {place}, found:", as_error=RunFolderError)
+
+
+def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
+    """Copies a tokenizer's files beside a model, without their modes: a text may be read-only."""
+    shutil.copytree(tokenizer, folder, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    folder.chmod(0o755)
 
 
 def _whole(checkpoint: str | None) -> Any:

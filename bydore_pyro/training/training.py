@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,7 +39,9 @@ from bydore_pyro.training.trainer import (
     RunCallback,
     belongs_of,
     build_trainer,
+    copy_tokenizer,
     fresh_model,
+    saving,
     step_of,
 )
 
@@ -212,9 +213,10 @@ def _save_model(trainer: MixtureTrainer) -> None:
         return
     folder.require()
     with files.appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
-        trainer.save_model(str(aside))
+        with saving(folder.path):
+            trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
-        shutil.copytree(trainer.tokenizer, aside, dirs_exist_ok=True)
+        copy_tokenizer(trainer.tokenizer, aside)
 
 
 def _record(

@@ -68,6 +68,13 @@ def test_another_key_is_refused_or_replaced(
     assert Kept(tmp_path / "refused-a", key()).get() == 1
 
 
+def test_a_file_in_the_way_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert Kept(tmp_path / "a", key()).get_or(lambda: 1) == 1
+    assert Kept(tmp_path / "a", key()).get() == 1
+    assert (tmp_path / "refused-a").is_file()
+
+
 def test_a_series_ends_with_the_first_that_is_missing_or_damaged(tmp_path: Path) -> None:
     for number in (1, 2, 3, 5):
         Kept(tmp_path / f"n-{number}", key()).put(number)

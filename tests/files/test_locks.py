@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -34,8 +35,10 @@ def test_one_process_holds_a_lock_and_leaves_nothing(tmp_path: Path) -> None:
     (path / "a").unlink()
     lock = FolderLock(path)
     del lock
-    assert path.parent.exists()
-    assert not path.exists(), "nothing was written to it"
+    assert path.exists(), "it was there before"
+    with FolderLock(tmp_path / "new" / "run"):
+        pass
+    assert not (tmp_path / "new").exists(), "nothing was written to it"
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -85,12 +88,23 @@ def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Pat
     os.kill(int(told.read_text()), 9)
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
 def test_a_file_system_without_locks_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def flock(*_: object) -> None:
-        raise OSError(37, "No locks available")
+        raise OSError(number, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / ".lock").touch()  # a killed process left it
     with pytest.warns(UserWarning, match="cannot be locked .*one process writes"):
-        FolderLock(tmp_path).release()
+        lock = FolderLock(tmp_path)
+    lock.require()
+    lock.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_prevents_a_lock_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(OSError, match=r"directory.*\.lock"):
+        FolderLock(tmp_path)

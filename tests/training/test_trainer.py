@@ -21,6 +21,7 @@ from bydore_pyro.training.trainer import (
     MixtureTrainer,
     RunCallback,
     build_trainer,
+    copy_tokenizer,
     fresh_model,
     step_of,
 )
@@ -73,6 +74,15 @@ def test_a_signal_ends_a_training(build: Callable[..., MixtureTrainer], corpus: 
     run.on_step_end(trainer.args, trainer.state, trainer.control)
     assert trainer.control.should_save
     assert trainer.control.should_training_stop
+
+
+def test_the_tokenizer_of_a_text_that_is_read_only(tmp_path: Path) -> None:
+    own, copy = tmp_path / "tokenizer", tmp_path / "checkpoint"
+    own.mkdir()
+    (own / "tokenizer.json").touch(0o444)
+    own.chmod(0o555)
+    copy_tokenizer(own, copy)
+    assert all(path.stat().st_mode & 0o200 for path in (copy, copy / "tokenizer.json"))
 
 
 def test_the_step_of_a_checkpoint() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import resource
 import shutil
 import signal
 import time
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from processes import on_two_processes
+from processes import forked, on_two_processes
 from training_runs import (
     WEIGHTS,
     SignalAt,
@@ -28,6 +29,7 @@ from training_runs import (
 )
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from bydore_pyro.command_line import one_line_errors
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
@@ -324,3 +326,20 @@ def test_processes_save_together(
     resumed = train(corpus, run, resume=True)
     assert f"going on from {run}/checkpoints/checkpoint-6\n" in capsys.readouterr().err
     np.testing.assert_allclose(losses(resumed), whole.losses, rtol=1e-4)
+
+
+@pytest.mark.parametrize("room", [100_000, 400_000])
+def test_a_full_disk_is_one_line(corpus: TokenStore, tmp_path: Path, room: int) -> None:
+    """Of weights (0.2 MB) and of the optimiser's state; a limit on the size of files fails a write
+    as a full disk does."""
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        with one_line_errors("test"):
+            train(corpus, tmp_path / "run")
+
+    process = forked(full, tmp_path / "told")
+    process.join(60)
+    line = (tmp_path / "told").read_text().splitlines()[-1]
+    assert process.exitcode == 2, line
+    assert line.startswith(f"test: error: Expected to write to {tmp_path / 'run'}")
