@@ -100,7 +100,8 @@ class GammaDirichlet(TorchDistribution):
     }
     support = constraints.simplex
     has_rsample = True
-    _drawn: tuple[Tensor, Tensor] | None = None  # the last weights of `rsample`, and their logs
+    # The last weights of `rsample`, their version, which counts changes in place, and their logs.
+    _drawn: tuple[Tensor, int, Tensor] | None = None
 
     def __init__(
         self, concentration: Tensor, rate: Tensor, validate_args: bool | None = None
@@ -166,8 +167,8 @@ class GammaDirichlet(TorchDistribution):
         log_w, _ = self.rsample_log(sample_shape)
         dtype = self.concentration.dtype
         w = log_w.exp().to(dtype).clamp(min=_smallest(dtype))
-        if not _in_transform():
-            self._drawn = w, log_w.clamp(min=LOWEST_LOG)
+        if not (_in_transform() or w.is_inference()):
+            self._drawn = w, w._version, log_w.clamp(min=LOWEST_LOG)
         return w
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -193,9 +194,12 @@ class GammaDirichlet(TorchDistribution):
                     "component out, or give it a small weight"
                 )
         dtype = torch.promote_types(value.dtype, self.concentration.dtype)
-        drawn, log_w = self._drawn or (None, value)
-        if drawn is not value:
-            log_w = value.double().clamp(min=_smallest(dtype)).log()
+        log_w = value.double().clamp(min=_smallest(dtype)).log()
+        drawn, version, exact = self._drawn or (None, 0, log_w)
+        if drawn is value and version == value._version:
+            # Gradients go through the value, but where it has underflowed.
+            through = log_w + (exact - log_w).detach()
+            log_w = torch.where(value > _smallest(dtype), through, exact)
         return log_density(log_w, self.concentration, self.rate).to(dtype)
 
     @property

@@ -78,9 +78,11 @@ def to_inference_data(
             drawn, fit = found.sites, found.fit
             attributes = {"corrected": int(found.corrected), "width": fit.width or 1.0}
             attributes |= {"khat": fit.khat, "effective_draws": fit.effective_draws}
-        free = poutine.uncondition(model)
         prior = Predictive(model, num_samples=num_draws, return_sites=latent)(*args)
-        predicted = Predictive(free, posterior_samples=drawn, return_sites=observed)(*args)
+        predicted = {}
+        if observed:
+            free = poutine.uncondition(model)
+            predicted = Predictive(free, posterior_samples=drawn, return_sites=observed)(*args)
     given = inspect.signature(model).bind(*args).arguments
     constant = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     data = library.from_dict(

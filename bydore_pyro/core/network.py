@@ -232,10 +232,14 @@ def forget_stored(module: nn.Module) -> None:
 
 def stored_by_others(module: nn.Module) -> list[tuple[str, Tensor, Tensor]]:
     """Returns tensors in Pyro's store under a `PyroModule`'s names: name, the other's, its own."""
-    prefix, store = getattr(module, "_pyro_name", ""), pyro.get_param_store()._params
-    own = {f"{prefix}.{n}".removesuffix("_unconstrained"): p for n, p in module.named_parameters()}
-    same = {name for name, parameter in own.items() if store.get(name) is parameter}
-    return [(n, store[n], p) for n, p in own.items() if prefix and n in store and n not in same]
+    prefix = getattr(module, "_pyro_name", "")  # "" of one that has never been called
+    stored = dict(pyro.get_param_store().named_parameters())
+    found = []
+    for name, own in module.named_parameters():
+        full = f"{prefix}.{name}".removesuffix("_unconstrained")
+        if prefix and stored.get(full, own) is not own:
+            found.append((full, stored[full], own))
+    return found
 
 
 def _transformer() -> nn.TransformerEncoder:
