@@ -232,7 +232,7 @@ def forget_stored(module: nn.Module) -> None:
 
 def stored_by_others(module: nn.Module) -> list[tuple[str, Tensor, Tensor]]:
     """Returns tensors in Pyro's store under a `PyroModule`'s names: name, the other's, its own."""
-    prefix = getattr(module, "_pyro_name", "")  # "" of one that has never been called
+    prefix = getattr(module, "_pyro_name", "")  # "" of one in no guide
     stored = dict(pyro.get_param_store().named_parameters())
     found = []
     for name, own in module.named_parameters():
