@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from pyro.distributions.torch_distribution import TorchDistribution
@@ -139,6 +140,10 @@ class GammaDirichlet(TorchDistribution):
         super(GammaDirichlet, new).__init__(batch_shape, self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out what was drawn: a tensor with a history cannot be copied."""
+        return {**self.__dict__, "_drawn": None}
 
     def rsample_log(
         self, sample_shape: torch.Size = NO_SHAPE, smallest_beta: float = 0.0

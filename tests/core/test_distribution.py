@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
@@ -329,7 +331,7 @@ def test_what_was_drawn_has_its_exact_density_in_float32() -> None:
 
 
 def test_what_was_drawn_is_a_value_as_any_other() -> None:
-    """It may be changed in place, and be what the density is differentiated by."""
+    """It may be changed in place, and the density differentiated by it; its source is copied."""
     q = GammaDirichlet(A, B)
     w = q.sample()
     q.log_prob(w)
@@ -342,5 +344,7 @@ def test_what_was_drawn_is_a_value_as_any_other() -> None:
         (found,) = torch.autograd.grad(one.log_prob(w), w)
         (expected,) = torch.autograd.grad(one.log_prob(other), other)
         torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(copy.deepcopy(learned).mean, learned.mean)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(learned)).mean, learned.mean)
     with torch.inference_mode():
         assert q.log_prob(q.sample()).isfinite()
