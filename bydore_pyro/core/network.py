@@ -234,7 +234,7 @@ def stored_by_others(module: nn.Module) -> list[tuple[str, Tensor, Tensor]]:
     """Returns tensors in Pyro's store under a `PyroModule`'s names: name, the other's, its own."""
     prefix = getattr(module, "_pyro_name", "")  # "" of one in no guide
     stored = dict(pyro.get_param_store().named_parameters())
-    found = []
+    found: list[tuple[str, Tensor, Tensor]] = []
     for name, own in module.named_parameters():
         full = f"{prefix}.{name}".removesuffix("_unconstrained")
         if prefix and stored.get(full, own) is not own:

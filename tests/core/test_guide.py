@@ -249,7 +249,9 @@ def test_the_scale_of_a_guide() -> None:
     assert (q.mean.item(), q.stddev.item()) == pytest.approx((1, 0.1), abs=0.01)
     trace = poutine.trace(guide).get_trace(SIGNALS)
     assert set(trace.stochastic_nodes) == {"weights", "scale"}
-    without = poutine.trace(MixtureGuide(FreeConcentrations(3))).get_trace(SIGNALS)
+    free = MixtureGuide(FreeConcentrations(3))
+    assert free.posterior(SIGNALS).mean.dtype == torch.float64, "the wider of network and signals"
+    without = poutine.trace(free).get_trace(SIGNALS)
     assert without.stochastic_nodes == ["weights"]
 
 
