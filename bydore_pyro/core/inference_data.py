@@ -51,7 +51,7 @@ def to_inference_data(
         coords: Labels by dimension, as ArviZ takes them: ``{"part": ["web", "code"]}``.
         dims: Dimensions by site, likewise: ``{"shares": ["part"]}``.
         num_draws: Of each group, at least 1.
-        seed: Of all draws. The caller's random numbers and parameters are left alone.
+        seed: Of all draws. The caller's random numbers and Pyro's store are left alone.
 
     Raises:
         DataError: When ArviZ is not installed.

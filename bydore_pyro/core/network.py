@@ -218,9 +218,13 @@ def made_pyros(network: nn.Module) -> None:
     to_pyro_module_(network)
     for module in network.modules():
         for name, value in list(module.named_parameters(recurse=False)):
-            if not name.endswith("_unconstrained"):
-                delattr(module, name)
+            if name.endswith("_unconstrained"):
+                continue
+            delattr(module, name)
+            if value.requires_grad:
                 setattr(module, name, PyroParam(value.detach()))
+            else:  # frozen; what stands in Pyro's store is trained
+                module.register_buffer(name, value.detach())
 
 
 def forget_stored(module: nn.Module) -> None:
