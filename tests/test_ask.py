@@ -143,6 +143,8 @@ def test_domains_can_be_added_to_some_of_a_store(store: Path, tmp_path: Path) ->
     found = asked_of(run, tmp_path, validation=["d"], add=[str(tmp_path / "s")])
     assert found.domains.names == ("b", "c", "d")
     assert found.metrics.measured_anew == ("d",)
+    with pytest.raises(DataError, match="every added domain once, found 'd' again"):
+        asked_of(run, tmp_path, validation=["d"], add=[str(tmp_path / "s")] * 2)
 
 
 def test_text_that_is_measured_anew_says_what_the_search_found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from pyro.distributions.torch_distribution import TorchDistribution
@@ -100,7 +101,8 @@ class GammaDirichlet(TorchDistribution):
     }
     support = constraints.simplex
     has_rsample = True
-    _drawn: tuple[Tensor, Tensor] | None = None  # the last weights of `rsample`, and their logs
+    # The last weights of `rsample`, their version, which counts changes in place, and their logs.
+    _drawn: tuple[Tensor, int, Tensor] | None = None
 
     def __init__(
         self, concentration: Tensor, rate: Tensor, validate_args: bool | None = None
@@ -139,6 +141,10 @@ class GammaDirichlet(TorchDistribution):
         new._validate_args = self._validate_args
         return new
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out what was drawn: a tensor with a history cannot be copied."""
+        return {**self.__dict__, "_drawn": None}
+
     def rsample_log(
         self, sample_shape: torch.Size = NO_SHAPE, smallest_beta: float = 0.0
     ) -> tuple[Tensor, Tensor]:
@@ -166,8 +172,8 @@ class GammaDirichlet(TorchDistribution):
         log_w, _ = self.rsample_log(sample_shape)
         dtype = self.concentration.dtype
         w = log_w.exp().to(dtype).clamp(min=_smallest(dtype))
-        if not _in_transform():
-            self._drawn = w, log_w.clamp(min=LOWEST_LOG)
+        if not (_in_transform() or w.is_inference()):
+            self._drawn = w, w._version, log_w.clamp(min=LOWEST_LOG)
         return w
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -193,9 +199,12 @@ class GammaDirichlet(TorchDistribution):
                     "component out, or give it a small weight"
                 )
         dtype = torch.promote_types(value.dtype, self.concentration.dtype)
-        drawn, log_w = self._drawn or (None, value)
-        if drawn is not value:
-            log_w = value.double().clamp(min=_smallest(dtype)).log()
+        log_w = value.double().clamp(min=_smallest(dtype)).log()
+        drawn, version, exact = self._drawn or (None, 0, log_w)
+        if drawn is value and version == value._version:
+            # Gradients go through the value, but where it has underflowed.
+            through = log_w + (exact - log_w).detach()
+            log_w = torch.where(value > _smallest(dtype), through, exact)
         return log_density(log_w, self.concentration, self.rate).to(dtype)
 
     @property

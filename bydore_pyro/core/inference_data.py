@@ -51,7 +51,7 @@ def to_inference_data(
         coords: Labels by dimension, as ArviZ takes them: ``{"part": ["web", "code"]}``.
         dims: Dimensions by site, likewise: ``{"shares": ["part"]}``.
         num_draws: Of each group, at least 1.
-        seed: Of all draws. The caller's random numbers and parameters are left alone.
+        seed: Of all draws. The caller's random numbers and Pyro's store are left alone.
 
     Raises:
         DataError: When ArviZ is not installed.
@@ -78,9 +78,11 @@ def to_inference_data(
             drawn, fit = found.sites, found.fit
             attributes = {"corrected": int(found.corrected), "width": fit.width or 1.0}
             attributes |= {"khat": fit.khat, "effective_draws": fit.effective_draws}
-        free = poutine.uncondition(model)
         prior = Predictive(model, num_samples=num_draws, return_sites=latent)(*args)
-        predicted = Predictive(free, posterior_samples=drawn, return_sites=observed)(*args)
+        predicted = {}
+        if observed:
+            free = poutine.uncondition(model)
+            predicted = Predictive(free, posterior_samples=drawn, return_sites=observed)(*args)
     given = inspect.signature(model).bind(*args).arguments
     constant = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     data = library.from_dict(

@@ -218,9 +218,13 @@ def made_pyros(network: nn.Module) -> None:
     to_pyro_module_(network)
     for module in network.modules():
         for name, value in list(module.named_parameters(recurse=False)):
-            if not name.endswith("_unconstrained"):
-                delattr(module, name)
+            if name.endswith("_unconstrained"):
+                continue
+            delattr(module, name)
+            if value.requires_grad:
                 setattr(module, name, PyroParam(value.detach()))
+            else:  # frozen; what stands in Pyro's store is trained
+                module.register_buffer(name, value.detach())
 
 
 def forget_stored(module: nn.Module) -> None:
@@ -232,10 +236,14 @@ def forget_stored(module: nn.Module) -> None:
 
 def stored_by_others(module: nn.Module) -> list[tuple[str, Tensor, Tensor]]:
     """Returns tensors in Pyro's store under a `PyroModule`'s names: name, the other's, its own."""
-    prefix, store = getattr(module, "_pyro_name", ""), pyro.get_param_store()._params
-    own = {f"{prefix}.{n}".removesuffix("_unconstrained"): p for n, p in module.named_parameters()}
-    same = {name for name, parameter in own.items() if store.get(name) is parameter}
-    return [(n, store[n], p) for n, p in own.items() if prefix and n in store and n not in same]
+    prefix = getattr(module, "_pyro_name", "")  # "" of one in no guide
+    stored = dict(pyro.get_param_store().named_parameters())
+    found: list[tuple[str, Tensor, Tensor]] = []
+    for name, own in module.named_parameters():
+        full = f"{prefix}.{name}".removesuffix("_unconstrained")
+        if prefix and stored.get(full, own) is not own:
+            found.append((full, stored[full], own))
+    return found
 
 
 def _transformer() -> nn.TransformerEncoder:

@@ -15,7 +15,7 @@ from typing import Any
 from bydore_pyro import terminal
 from bydore_pyro.files.kept import Kept
 
-FORMAT = "bydore_pyro.checkpoint/7"
+FORMAT = "bydore_pyro.checkpoint/8"
 KEPT = 2  # the newest, and one before it should the newest be damaged
 
 

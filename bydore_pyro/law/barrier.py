@@ -168,14 +168,14 @@ def conjugate_step(gradient: Tensor, curvature: Curvature, bound: Tensor, fixed:
     size = (left * ahead).sum(1, keepdim=True)  # about what the promise still lacks
     promised = torch.zeros_like(size)
     for _ in range(MOST):
-        value_and_derivatives = curvature.product(ahead[:, None])[:, 0] + bound * ahead
-        bend = (ahead * value_and_derivatives).sum(1, keepdim=True)
+        bent = curvature.product(ahead[:, None])[:, 0] + bound * ahead
+        bend = (ahead * bent).sum(1, keepdim=True)
         more = (size > CLOSE * promised) & (bend > 0)
         if not more.any():
             break
         go = torch.where(more, size / bend, 0)
         step, promised = step + go * ahead, promised + go * size
-        left, before = freed(left - go * value_and_derivatives), size
+        left, before = freed(left - go * bent), size
         along = inverse * left
         size = (left * along).sum(1, keepdim=True)
         ahead = along + torch.where(more, size / before, 0) * ahead

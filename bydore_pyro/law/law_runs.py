@@ -62,7 +62,8 @@ class LawRuns:
             ValueError: When an argument is not as described there.
         """
         tokens, losses = torch.as_tensor(tokens).double(), torch.as_tensor(losses).double()
-        if tokens.dim() != 2 or losses.dim() != 2 or len(tokens) != len(losses):
+        tables = tokens.dim() == losses.dim() == 2 and len(tokens) == len(losses)
+        if not (tables and tokens.shape[1] and losses.shape[1]):
             shapes = f"{tuple(tokens.shape)} and {tuple(losses.shape)}"
             raise ValueError(f"Expected tokens (R, K) and losses (R, T), actual {shapes}")
         if len(tokens) < 2:
@@ -128,7 +129,7 @@ def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) 
     if own is None:
         own = torch.arange(targets) if targets == domains else torch.full((targets,), -1)
     own = torch.as_tensor(own)
-    if own.shape != (targets,) or not ((own >= -1) & (own < domains)).all():
+    if own.shape != (targets,) or not torch.isin(own, torch.arange(-1, domains)).all():
         raise ValueError(
             f"Expected {targets} own domains, integers in [-1, {domains - 1}], "
             f"actual {own.tolist()}"

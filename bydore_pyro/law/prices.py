@@ -46,6 +46,8 @@ def freedom(draws: LawDraws, goal: Goal, weights: Tensor, rise: float = 0.01) ->
     answer = as_vector(weights, domains, "weights")
     if not (float(answer.min()) >= 0 and abs(float(answer.sum()) - 1) < 1e-4):
         raise ValueError(f"Expected weights >= 0 of sum 1, actual sum {float(answer.sum()):g}")
+    if domains == 1:
+        return torch.ones(1, 2).double()
     answer, own = answer / answer.sum(), torch.eye(domains).double()
     others = answer * (1 - own)
     alone = others.sum(1, keepdim=True) <= 0  # then the others share alike

@@ -47,8 +47,12 @@ def load_domains(
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
         _check_tokenizer(Path(options.run.checkpoint), corpus)
+    new: set[str] = set()
     for path in map(Path, added):
         store = data.open_store(path)
+        if twice := sorted(new & {*store.names}):
+            raise DataError(f"Expected every added domain once, found '{twice[0]}' again in {path}")
+        new.update(store.names)
         corpus = data.joined_stores(corpus, store)
         if options.run.domains is not None:
             names = list(dict.fromkeys([*options.run.domains, *store.names]))

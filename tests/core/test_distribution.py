@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
@@ -326,3 +328,23 @@ def test_what_was_drawn_has_its_exact_density_in_float32() -> None:
     (1e6 * (q.log_prob(w) - Dirichlet(torch.full((4,), 0.3)).log_prob(w)).sum()).backward()
     assert a.grad is not None
     assert a.grad.isfinite().all()
+
+
+def test_what_was_drawn_is_a_value_as_any_other() -> None:
+    """It may be changed in place, and the density differentiated by it; its source is copied."""
+    q = GammaDirichlet(A, B)
+    w = q.sample()
+    q.log_prob(w)
+    w.copy_(w.flip(0))
+    assert torch.equal(q.log_prob(w), q.log_prob(w.clone()))
+    a = A.clone().requires_grad_()
+    learned = GammaDirichlet(a, B)
+    for one, w in ((q, q.sample().requires_grad_()), (learned, learned.rsample())):
+        other = w.detach().clone().requires_grad_()
+        (found,) = torch.autograd.grad(one.log_prob(w), w)
+        (expected,) = torch.autograd.grad(one.log_prob(other), other)
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(copy.deepcopy(learned).mean, learned.mean)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(learned)).mean, learned.mean)
+    with torch.inference_mode():
+        assert q.log_prob(q.sample()).isfinite()

@@ -111,6 +111,8 @@ def test_what_it_cannot_do_is_refused() -> None:
         HypergradientELBO().loss(changed, guide, SIGNALS, G)
     with pytest.raises(ValueError, match=r"a mean in closed form.*TraceMeanField_ELBO takes any"):
         HypergradientELBO().loss(mixture_model, transformed, SIGNALS, G)
+    with pytest.raises(ValueError, match="num_samples >= 1"):
+        HypergradientELBO(num_samples=0)
 
 
 MASK = torch.tensor([True, True, False, False, False, False])

@@ -113,6 +113,18 @@ def test_reading_writes_nothing_and_a_call_takes_what_is_stored() -> None:
         other()
 
 
+def test_frozen_parameters_stay_frozen() -> None:
+    network = FeatureNetwork(3, 3).double()
+    first = next(m for m in network.modules() if isinstance(m, torch.nn.Linear))
+    first.requires_grad_(False)
+    frozen = first.weight.clone()
+    guide = MixtureGuide(network, name="shares")
+    moving = [value.clone() for value in network.parameters()]
+    SVI(counts_model, guide, ClippedAdam({"lr": 0.1}), Trace_ELBO()).step(COUNTS)
+    assert torch.equal(first.weight, frozen)
+    assert all(not torch.equal(x, y) for x, y in zip(moving, network.parameters(), strict=True))
+
+
 def test_a_fit_that_diverges_says_what_to_do() -> None:
     guide = MixtureGuide(FreeConcentrations(3), name="shares")
     for away in (50.0, math.nan):
@@ -249,7 +261,9 @@ def test_the_scale_of_a_guide() -> None:
     assert (q.mean.item(), q.stddev.item()) == pytest.approx((1, 0.1), abs=0.01)
     trace = poutine.trace(guide).get_trace(SIGNALS)
     assert set(trace.stochastic_nodes) == {"weights", "scale"}
-    without = poutine.trace(MixtureGuide(FreeConcentrations(3))).get_trace(SIGNALS)
+    free = MixtureGuide(FreeConcentrations(3))
+    assert free.posterior(SIGNALS).mean.dtype == torch.float64, "the wider of network and signals"
+    without = poutine.trace(free).get_trace(SIGNALS)
     assert without.stochastic_nodes == ["weights"]
 
 

@@ -104,3 +104,6 @@ def test_the_default_step_is_darts_s() -> None:
     assert seen == pytest.approx([0.01, -0.01], rel=1e-4)  # 0.01 / |D| times D
     _, g = finite_difference(losses, theta, {"x": torch.zeros(2)}, 1.0)
     assert torch.equal(g, torch.zeros(2))
+    for eta, epsilon, name in ((0.0, 1.0, "eta"), (1.0, -1.0, "epsilon")):
+        with pytest.raises(ValueError, match=f"{name} > 0"):
+            finite_difference(losses, theta, direction, eta, epsilon)

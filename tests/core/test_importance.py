@@ -104,6 +104,9 @@ def test_a_plate_is_refused() -> None:
         with pyro.plate("documents", 2):
             counts_model(counts)
 
+    for few, expected in (({"num_samples": 99}, ">= 100"), ({"num_draws": 0}, ">= 1")):
+        with pytest.raises(ValueError, match=expected):
+            corrected_draws(counts_model, guide_of(1 + COUNTS), COUNTS, **few)
     for weigh in (corrected_draws, guide_fit):
         with pytest.raises(ValueError, match=r"without plates, actual plates \['documents'\]"):
             weigh(in_a_plate, guide_of(1 + COUNTS), COUNTS)

@@ -180,6 +180,22 @@ def test_bounds_are_kept_and_their_prices_are_differences() -> None:
     assert float(free.price_at_least.max()) < 1e-3, "what does not bind costs nothing"
 
 
+@pytest.mark.parametrize("more", [-0.15, 0.15])
+def test_the_price_of_an_equality_says_which_way_the_weight_should_go(more: float) -> None:
+    at = float(best_mixture(DRAWS, Goal(importance=IMPORTANCE)).weights[1]) + more
+
+    def fixed(weight: float) -> Decision:
+        lower, upper = torch.tensor([0, weight, 0]), torch.tensor([1, weight, 1])
+        return best_mixture(DRAWS, Goal(importance=IMPORTANCE, at_least=lower, at_most=upper))
+
+    found = fixed(at)
+    prices = found.price_at_least[1], found.price_at_most[1]
+    rise = (fixed(at + 1e-3).objective - fixed(at - 1e-3).objective) / 2e-3
+    assert float(prices[0] - prices[1]) == pytest.approx(rise, rel=0.02)
+    assert (rise > 0) == (more > 0)
+    assert float(min(prices)) == 0
+
+
 BOUNDS = {  # at_least, at_most
     "forbidden": ((0, 0, 0), (0, 1, 1)),
     "nearly forbidden": ((0, 0, 0), (1e-7, 1, 1)),

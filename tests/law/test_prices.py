@@ -114,3 +114,9 @@ def test_the_frontier_of_three_targets_and_of_those_that_are_asked() -> None:
     torch.testing.assert_close(two, torch.stack([alone[0], alone[2]]))
     with pytest.raises(ValueError, match="Expected two or three targets, actual 1"):
         frontier(DRAWS, Goal(importance=torch.tensor([1, 0, 0])))
+
+
+def test_one_domain_has_no_freedom() -> None:
+    tokens = torch.tensor([[0.25], [0.5], [1.0]])
+    draws = fit_law(tokens, 3 - tokens.log()).draws(5)
+    assert freedom(draws, Goal(), torch.ones(1)).tolist() == [[1, 1]]
