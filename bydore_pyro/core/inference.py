@@ -29,7 +29,7 @@ from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
 
 __all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
 
-FREE = ("domain_bias", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
+FREE = ("domain_bias", "log_total", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
 FREE_RATE, NETWORK_RATE = 0.1, 3e-3  # step sizes of the parameters of each domain, and of others
 DECAYS, DECAY = 2, 0.3  # how often step sizes are made smaller, and by which factor
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes

@@ -161,8 +161,14 @@ class FreeConcentrations(nn.Module):
     """Gamma shapes and rates that are parameters themselves, the same whatever the signals.
 
     For one posterior instead of an amortised one, or for one in each place of a plate. The
-    parameters are the logs of the mean concentrations ``a / b`` and of the rates, so that large
-    ones are reached in few steps.
+    parameters are logs, so that large numbers are reached in few steps::
+
+        a / b = exp(log_total + log_mean),    b = exp(log_rate)
+
+    `log_total` is a common factor of all mean concentrations, which no equation needs: the sum of
+    the concentrations says how wide the posterior is. Each `log_mean` alone has a gradient that is
+    mostly the noise of its own weight, so that a step by the gradient's sign, as Adam's nearly is,
+    hardly changes the sum.
 
     Args:
         num_domains: K, at least 2.
@@ -184,13 +190,15 @@ class FreeConcentrations(nn.Module):
         if not 0 < initial_shape < math.inf:
             raise ValueError(f"Expected a finite initial_shape > 0, actual {initial_shape}")
         shape = (*batch_shape, num_domains)
+        self.log_total = nn.Parameter(torch.zeros((*batch_shape, 1)))
         self.log_mean = nn.Parameter(torch.zeros(shape))
         self.log_rate = nn.Parameter(torch.full(shape, math.log(initial_shape)))
 
     def forward(self, signals: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns Gamma shape and rate, ``(..., K)``, > 0; the signals are not looked at."""
-        parameters = self.log_mean, self.log_rate
-        return _from_logs(*(pyro.subsample(x, event_dim=1) for x in parameters))
+        parameters = self.log_total, self.log_mean, self.log_rate
+        log_total, log_mean, log_rate = (pyro.subsample(x, event_dim=1) for x in parameters)
+        return _from_logs(log_total + log_mean, log_rate)
 
     @torch.no_grad()
     def start_at(self, a: Tensor, b: Tensor) -> None:
@@ -206,6 +214,7 @@ class FreeConcentrations(nn.Module):
             if not bool(((value > 0) & value.isfinite()).all()):
                 raise ValueError(f"Expected finite {name} > 0, actual {value.tolist()}")
         forget_stored(self)
+        self.log_total.zero_()
         self.log_mean.copy_(a.log() - b.log())
         self.log_rate.copy_(b.log())
 
