@@ -205,7 +205,8 @@ class GammaDirichlet(TorchDistribution):
             # Gradients go through the value, but where it has underflowed.
             through = log_w + (exact - log_w).detach()
             log_w = torch.where(value > _smallest(dtype), through, exact)
-        return log_density(log_w, self.concentration, self.rate).to(dtype)
+        precise = dtype == torch.float64
+        return log_density(log_w, self.concentration, self.rate, precise=precise).to(dtype)
 
     @property
     def mean(self) -> Tensor:
@@ -300,15 +301,17 @@ class GammaDirichlet(TorchDistribution):
         if num_samples < 1:
             raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
         log_w, _ = self.rsample_log(torch.Size((num_samples,)), smallest_beta)
+        precise = self.concentration.dtype == torch.float64
         if isinstance(prior, SparseDirichlet):
             log_p = prior.log_prob_of_log(log_w)
         elif isinstance(prior, GammaDirichlet):
-            log_p = log_density(log_w, prior.concentration, prior.rate)
+            log_p = log_density(log_w, prior.concentration, prior.rate, precise=precise)
         else:
             alpha = prior.concentration.double().expand(log_w.shape[1:])
             log_p = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
             log_p = log_p + ((alpha - 1) * log_w).sum(-1)
-        log_q = log_density(log_w, self.concentration.detach(), self.rate.detach())
+        a, b = self.concentration.detach(), self.rate.detach()
+        log_q = log_density(log_w, a, b, precise=precise)
         return (log_q - log_p).mean(0).to(self.concentration.dtype)
 
 
