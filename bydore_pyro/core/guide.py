@@ -100,9 +100,12 @@ class MixtureGuide(AutoGuide):
         try:
             return GammaDirichlet(*(x.to(dtype) for x in found))
         except ValueError as error:
+            broken = [name for name, x in self.named_parameters() if not x.isfinite().all()]
+            names = ", ".join(name.removesuffix("_unconstrained") for name in broken)
+            cause = f"a step has left NaN or infinity in {names}, as its gradient was not finite"
             raise ValueError(
-                f"{error}; where a fit diverges, lower its learning rate, or give the network "
-                "smaller features, such as logs of counts"
+                f"{error}; {cause if broken else 'the fit diverges'}: lower its learning rate, "
+                "give the network smaller features, such as logs of counts, or use float64"
             ) from error
 
     def scale_posterior(self) -> LogNormal:
