@@ -50,6 +50,22 @@ def test_float32_is_near_and_finite(case: int) -> None:
         assert torch.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("case", range(len(REFERENCE)))
+def test_fewer_nodes_keep_what_is_stated(case: int) -> None:
+    """Value and first derivatives; the second ones have all nodes."""
+    given = [x.requires_grad_() for x in columns(REFERENCE[case]["types"])]
+
+    def of(precise: bool) -> tuple[Tensor, ...]:
+        value = log_density(given[0].log(), *given[1:], precise=precise)
+        return value.detach(), *torch.autograd.grad(value, given)
+
+    (value, *slopes), (exact, *exact_slopes) = of(precise=False), of(precise=True)
+    assert float((value - exact).abs() / exact.abs().clamp(min=1)) < 5e-7
+    for x, slope, other in zip(given, slopes, exact_slopes, strict=True):  # of the logs
+        error = x.detach() * (slope - other)
+        assert float((error.abs() / (1 + (x.detach() * other).abs())).max()) < 1e-5
+
+
 def test_points_as_concentrations_give_a_dirichlet() -> None:
     beta = torch.tensor([0.5, 2.0, 3.5], dtype=torch.float64)
     w = Dirichlet(torch.ones(3, dtype=torch.float64)).sample((5,))

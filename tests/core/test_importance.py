@@ -71,7 +71,7 @@ def test_many_domains_are_weighed_by_fewer_draws(
     """The density of one draw of 2,000 domains takes 0.07 s; here it costs nothing."""
     weighed = []
 
-    def density(log_w: Tensor, *_: object) -> Tensor:
+    def density(log_w: Tensor, *_: object, **__: object) -> Tensor:
         weighed.append(len(log_w))
         return log_w.sum(-1)
 

@@ -12,6 +12,7 @@ import torch
 from pyro.distributions import Dirichlet, Multinomial, Normal
 from pyro.infer import SVI, Trace_ELBO
 from pyro.optim import ClippedAdam
+from simplex_grid import by_grid
 from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
@@ -43,21 +44,6 @@ def fit(
 def width(q: GammaDirichlet, exact: Tensor) -> float:
     """Returns the geometric mean of the ratios of the standard deviations."""
     return float((q.stddev.detach().double() / exact).log().mean().exp())
-
-
-def by_grid(log_likelihood: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """Returns means and standard deviations ``(..., 3)`` under a flat prior, by quadrature.
-
-    The likelihood maps weights ``(G, 3)`` to logs ``(..., G)``.
-    """
-    u = (torch.arange(300).double() + 0.5) / 300
-    first, second = torch.cartesian_prod(u, u).unbind(-1)
-    first = 1 - (1 - first).sqrt()
-    second = (1 - first) * second
-    w = torch.stack([first, second, 1 - first - second], -1)
-    p = log_likelihood(w).softmax(-1)
-    mean = p @ w
-    return mean, (p @ w.square() - mean.square()).sqrt()
 
 
 def places(size: int, seed: int) -> tuple[Tensor, Callable[[], None]]:
