@@ -16,13 +16,13 @@ QUICK = {
         "--gigabytes 0.01 --domains 2 --sequences 140 --shards 20",
         "140 sequences drawn in",
     ),
-    "core": ("--sizes 3 --samples 10 --blocks 1", "an effective sample takes"),
     "questions": ("--domains 13 --questions target", "law, less uniform: -0."),
     "finished_runs": ("--runs 30 --domains 5 --targets 3 --kinds law linear", "linear: fitted in"),
     "target": ("--smoke", "802,944 parameters"),
     "scale": ("--domains 3 12 --blocks 1 --vocabulary 500 --batch 2 16", "with 3: median"),
 }
 SLOW = {  # they start programs, or measure long
+    "core": ("--sizes 3 --samples 10 --blocks 1", "an effective sample takes"),
     "prepare": ("--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
     "sampling": ("--smoke", "the store is the same"),
     "cluster": ("--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
