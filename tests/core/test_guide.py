@@ -122,7 +122,7 @@ def test_frozen_parameters_stay_frozen() -> None:
     moving = [value.clone() for value in network.parameters()]
     SVI(counts_model, guide, ClippedAdam({"lr": 0.1}), Trace_ELBO()).step(COUNTS)
     assert torch.equal(first.weight, frozen)
-    assert all(not torch.equal(x, y) for x, y in zip(moving, network.parameters(), strict=True))
+    assert any(not torch.equal(x, y) for x, y in zip(moving, network.parameters(), strict=True))
 
 
 def test_a_fit_that_diverges_says_what_to_do() -> None:
