@@ -91,6 +91,6 @@ def test_the_step_of_a_checkpoint() -> None:
 
 
 def test_an_error_of_writing_is_one_of_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=f"Expected to write to {tmp_path}, found: no room"):
-        with saving(tmp_path):
-            raise OSError("no room")
+    expected = f"Expected to write to {tmp_path}, found: OSError: no room"
+    with pytest.raises(RunFolderError, match=expected), saving(tmp_path):
+        raise OSError("no room")
