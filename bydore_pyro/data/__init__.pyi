@@ -25,6 +25,12 @@ from .preparation import tell_idle as tell_idle
 from .remote import is_remote as is_remote
 from .rows import RowConfig as RowConfig
 from .rows import read_rows as read_rows
+from .scored import OF_CHOICES as OF_CHOICES
+from .scored import PER_BYTE as PER_BYTE
+from .scored import PER_TOKEN as PER_TOKEN
+from .scored import Sequences as Sequences
+from .scored import answered_sequences as answered_sequences
+from .scored import weighted as weighted
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE
 from .sources import files_below as files_below
@@ -38,6 +44,7 @@ from .splits import sides_beside as sides_beside
 from .splits import without_word as without_word
 from .splits import word_of as word_of
 from .store import END as END
+from .store import Answers as Answers
 from .store import Text as Text
 from .store import TokenFile as TokenFile
 from .store import TokenStore as TokenStore
