@@ -15,6 +15,7 @@ from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
 from .forecast import RunLosses as RunLosses
+from .forecast import Target as Target
 from .forecast import forecast_of as forecast_of
 from .forecast import number_of_draws as number_of_draws
 from .outlook import ANSWER as ANSWER

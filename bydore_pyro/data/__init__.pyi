@@ -5,6 +5,8 @@ from .domains import Domains as Domains
 from .domains import HeldOut as HeldOut
 from .domains import SequenceStream as SequenceStream
 from .domains import held_out_counts as held_out_counts
+from .domains import held_out_sequences as held_out_sequences
+from .domains import held_out_size as held_out_size
 from .domains import held_out_stream as held_out_stream
 from .domains import twins as twins
 from .environment import KINDS as KINDS
@@ -30,6 +32,7 @@ from .scored import PER_BYTE as PER_BYTE
 from .scored import PER_TOKEN as PER_TOKEN
 from .scored import Sequences as Sequences
 from .scored import answered_sequences as answered_sequences
+from .scored import together as together
 from .scored import weighted as weighted
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE

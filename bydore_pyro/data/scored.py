@@ -9,14 +9,14 @@ answers to a question, and of the right one among several choices::
 
 The loss of a text is the mean of its documents'. What stands before an answer is only read.
 
-References:
-    Bits per byte of gold answers as the target of a mixture: OLMo 3 (arXiv 2512.13961), section
-    3.4; the share of the right choice: Schaeffer et al., arXiv 2406.04391.
+Bits per byte of the right answers, mean over documents and then over tasks, is what OLMo 3 and
+olmix choose mixtures by.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,9 +61,23 @@ class Sequences:
             return PER_TOKEN
         return PER_BYTE if self.questions is None else OF_CHOICES
 
+    @property
+    def per_nat(self) -> float:
+        """By how much the loss falls, in `unit`, where that of every token falls by a nat: of
+        answers, tokens a byte over ln 2."""
+        return float(self.token_weights.sum(1).mean())
+
+    @property
+    def token_weights(self) -> Tensor:
+        """What each token's loss counts in its sequence's ``(N, T - 1)``."""
+        if self.weights is not None:
+            return self.weights
+        count, length = self.tokens.shape
+        return torch.full((count, length - 1), 1 / (length - 1), device=self.tokens.device)
+
     def to(self, device: torch.device | str) -> Sequences:
         """Returns the same on a device."""
-        moved = {
+        moved: dict[str, Any] = {
             name: value.to(device)
             for name, value in vars(self).items()
             if isinstance(value, Tensor)
@@ -125,8 +139,20 @@ class Sequences:
 
 def weighted(token_losses: Tensor, weights: Tensor | None) -> Tensor:
     """Returns the losses of sequences ``(N,)``: of their tokens' ``(N, T - 1)``, by weights of the
-    same shape; the mean without any."""
-    return token_losses.mean(1) if weights is None else (token_losses * weights).sum(1)
+    same shape; the mean without any. A token of weight 0 counts nothing, whatever its loss."""
+    if weights is None:
+        return token_losses.mean(1)
+    return (torch.where(weights > 0, token_losses, 0.0) * weights).sum(1)
+
+
+def together(targets: Iterable[Sequences]) -> tuple[Tensor, Tensor | None]:
+    """Returns the sequences of several texts ``(N, T)``, and the weights of their tokens' losses in
+    each one's sequence ``(N, T - 1)``; None of plain text alone."""
+    targets = list(targets)
+    tokens = torch.cat([one.tokens for one in targets])
+    if all(one.weights is None for one in targets):
+        return tokens, None
+    return tokens, torch.cat([one.token_weights for one in targets])
 
 
 def answered_sequences(text: Text, length: int, questions: np.ndarray) -> Sequences:
@@ -140,6 +166,9 @@ def answered_sequences(text: Text, length: int, questions: np.ndarray) -> Sequen
         text: With `Text.answers`.
         length: ``T``, tokens in a sequence.
         questions: Their numbers ``(n,)``.
+
+    Raises:
+        ValueError: When it is plain text.
     """
     answers = text.answers
     if answers is None:

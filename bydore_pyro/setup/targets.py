@@ -27,9 +27,10 @@ class Targets:
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
         importance: Of each, of sum 1.
-        losses: Of each, where the search was read ``(R, Q)``, nats per token; None where the
-            targets are the domains, whose losses all runs are read on.
+        losses: Of each, where the search was read ``(R, Q)``, in its unit; None where the targets
+            are the domains, whose losses all runs are read on.
         unexplained: Share of each one's gradient that no mixture explains.
+        texts: Of each, by name.
         measured: The domains, and behind them others that the runs trained on too.
         transfer: Cross products of all these domains' gradients.
     """
@@ -42,6 +43,7 @@ class Targets:
     importance: Mapping[str, float]
     losses: Tensor | None
     unexplained: Sequence[float]
+    texts: Mapping[str, data.Sequences]
     measured: Sequence[str]
     transfer: Tensor
 
@@ -66,9 +68,18 @@ class Targets:
             transfer=self.transfer[places[: len(read)]][:, places],
             of_targets=of_targets.double(),
         )
-        return answer.forecast_of(
-            self.names, runs, self.compositions, self.importance, self.unexplained, seed
-        )
+        given = zip(self.importance.items(), self.unexplained, strict=True)
+        targets = {
+            name: answer.Target(
+                importance=share,
+                compositions=self.compositions[name],
+                unexplained=unexplained,
+                unit=self.texts[name].unit,
+                per_nat=self.texts[name].per_nat,
+            )
+            for (name, share), unexplained in given
+        }
+        return answer.forecast_of(self.names, runs, targets, seed)
 
     def records(self) -> dict[str, TargetRecord]:
         """Returns what each target is made of; nothing where every domain is a target."""
@@ -159,6 +170,7 @@ def targets_of(
         importance=domains.validation_shares,
         losses=losses,
         unexplained=unexplained,
+        texts=domains.targets,
         measured=(*domains.names, *others),
         transfer=transfer,
     )

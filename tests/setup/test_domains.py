@@ -89,7 +89,8 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
     assert domains.names == ("a", "b", "c")
     assert domains.validation_shares == {"exam": 0.75, "a": 0.25}
     again = domains_of(both, domains.corpus, 0)
-    assert torch.equal(again.validation, domains.validation)
+    for name, target in domains.targets.items():
+        assert torch.equal(again.targets[name].tokens, target.tokens)
 
 
 def test_columns_of_targets_beside_a_store(
