@@ -26,6 +26,9 @@ from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
 from .remote import is_remote as is_remote
 from .rows import RowConfig as RowConfig
+from .rows import checked_text as checked_text
+from .rows import column_of as column_of
+from .rows import read_columns as read_columns
 from .rows import read_rows as read_rows
 from .scored import OF_CHOICES as OF_CHOICES
 from .scored import PER_BYTE as PER_BYTE

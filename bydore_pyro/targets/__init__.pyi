@@ -1,3 +1,12 @@
+from .entry import Entry as Entry
+from .entry import entries_of as entries_of
 from .request import Request as Request
 from .request import Score as Score
 from .request import Task as Task
+from .rows import Columns as Columns
+from .rows import read_task as read_task
+from .rows import task_name as task_name
+from .scored import Cuts as Cuts
+from .scored import Scored as Scored
+from .scored import cuts as cuts
+from .scored import text_of as text_of

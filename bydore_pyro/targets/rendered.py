@@ -1,0 +1,190 @@
+"""Requests that an evaluation wrote: OLMES' ``requests.jsonl`` and lm-eval's ``samples_*.jsonl``.
+
+They hold the context and the continuation of each choice as a model reads them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bydore_pyro import data
+from bydore_pyro.errors import DataError
+from bydore_pyro.targets.labels import Question, right_answers
+from bydore_pyro.targets.layouts import Placed, layouts_of
+
+OLMES = ("request", "doc_id", "idx", "label")
+SAMPLES = ("arguments", "doc", "target")
+UNCONDITIONAL = 1_000_000  # OLMES' number of the first document without its question
+SOLUTIONS = ("canonical_solution", "code", "solution")  # of a document whose target is none
+Found = list[tuple[str, Question]]
+
+
+def olmes_questions(rows: Placed, left_out: Counter[str]) -> Found:
+    """Returns the questions of OLMES' requests; counts the rows that are left out.
+
+    A document's rows are its choices, ``label`` is the ``idx`` of the right one; where it is no
+    number, the document's only row holds the right answer.
+
+    Raises:
+        DataError: When a row stands twice, or none is the right one.
+    """
+    documents: dict[tuple[Any, Any], dict[int, tuple[str, Mapping[str, Any]]]] = {}
+    for place, row in rows:
+        number, of_choice = row["doc_id"], row["idx"]
+        if not isinstance(number, int) or not isinstance(of_choice, int):
+            raise DataError(f"Expected numbers as doc_id and idx, found {number!r:.60}, {place}")
+        if number >= UNCONDITIONAL:
+            left_out["unconditional copies (doc_id from 1,000,000)"] += 1
+            continue
+        of_document = documents.setdefault((row.get("task_name"), number), {})
+        if of_choice in of_document:
+            raise DataError(
+                f"Expected each doc_id and idx once, found {number} and {of_choice} at "
+                f"{of_document[of_choice][0]} and again: remove one of them, {place}"
+            )
+        of_document[of_choice] = (place, row)
+    return [_olmes(*zip(*sorted(one.items()), strict=True)) for one in documents.values()]
+
+
+def _olmes(numbers: Sequence[int], rows: Placed) -> tuple[str, Question]:
+    place, first = rows[0]
+    label = first["label"]
+    offered = []
+    for where, row in rows:
+        request = row["request"]
+        if not isinstance(request, Mapping) or request.get("continuation") is None:
+            raise DataError(
+                "Expected a request with a context and a continuation, found none: only requests "
+                f"with their gold answers are scored (bpb or rc, not generation alone), {where}"
+            )
+        context = data.checked_text(request.get("context") or "", "request.context")
+        offered.append(
+            (context, data.checked_text(request["continuation"], "request.continuation"))
+        )
+    if isinstance(label, int) and not isinstance(label, bool):
+        if label not in numbers:
+            raise DataError(
+                f"Expected the right answer, the row with idx {label}, as label says, found "
+                f"{', '.join(map(str, numbers))} alone, {place}"
+            )
+        return place, Question(tuple(offered), (list(numbers).index(label),))
+    if len(offered) > 1:
+        raise DataError(
+            f"Expected a number as label of {len(offered)} choices, found {label!r:.60}, {place}"
+        )
+    return place, Question(tuple(offered), (0,))
+
+
+def sample_questions(rows: Placed, left_out: Counter[str]) -> Found:
+    """Returns the questions of samples that lm-eval logged; counts the rows that are left out.
+
+    Of choices the target is the number or the text of the right one. Of generated answers it is
+    taken as the answer, unless the document holds the solution, which is.
+
+    Raises:
+        DataError: When a document stands twice, or its right answer is not known.
+    """
+    found, seen, first_filter = [], dict[Any, str](), rows[0][1].get("filter")
+    for place, row in rows:
+        if row.get("filter") != first_filter:
+            left_out[f"documents again, under other filters than '{first_filter}'"] += 1
+            continue
+        number = row.get("doc_id")
+        if number is not None and number in seen:
+            raise DataError(
+                f"Expected each doc_id once, found {number} at {seen[number]} and again: remove "
+                f"one of them, {place}"
+            )
+        seen[number] = place
+        try:
+            found.append((place, _sample(row, left_out)))
+        except DataError as error:
+            raise DataError(f"{error}, {place}") from None
+    return found
+
+
+def _sample(row: Mapping[str, Any], left_out: Counter[str]) -> Question:
+    arguments = row["arguments"]
+    if isinstance(arguments, Mapping):  # as later versions write them
+        arguments = [list(one.values()) for one in arguments.values()]
+    if not isinstance(arguments, list) or not all(isinstance(a, list) and a for a in arguments):
+        raise DataError("Expected the arguments of requests, found something else")
+    context = data.checked_text(arguments[0][0], "arguments")
+    if len(arguments[0]) < 2:
+        raise DataError(
+            "Expected a context and what follows it, found a text alone, as of "
+            "loglikelihood_rolling: score its text as plain text (text_column)"
+        )
+    if isinstance(arguments[0][1], Mapping):  # what is generated
+        answer = _solution(row)
+        touch = context[-1:].strip() and answer[:1].strip()
+        return Question(((context, f" {answer}" if touch else answer),), (0,))
+    offered = [
+        (data.checked_text(one[0], "arguments"), data.checked_text(one[1], "arguments"))
+        for one in arguments
+    ]
+    half = len(offered) // 2
+    alone = offered[half:]
+    if (
+        half
+        and [b for _, b in offered[:half]] == [b for _, b in alone]
+        and not any(a.strip() for a, _ in alone)
+    ):
+        left_out["choices without their question, of acc_mutual_info"] += half
+        offered = offered[:half]
+    if len(offered) == 1:
+        return Question(tuple(offered), (0,))
+    return Question(tuple(offered), _right(row, offered))
+
+
+def _solution(row: Mapping[str, Any]) -> str:
+    """The right answer of a sample whose answer is generated."""
+    document, target = row["doc"], row["target"]
+    if isinstance(document, Mapping):
+        for name in SOLUTIONS:
+            if isinstance(document.get(name), str) and document[name].strip():
+                return data.checked_text(document[name], f"doc.{name}")
+    several = _plain(target) if isinstance(target, str) else target
+    if isinstance(several, list):
+        several = several[0] if several else None
+    if not isinstance(several, str):
+        several = target
+    if not isinstance(several, str) or not several.strip():
+        raise DataError(f"Expected the right answer as target, found {target!r:.60}")
+    return data.checked_text(several, "target")
+
+
+def _right(row: Mapping[str, Any], offered: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+    """The places of the right choices of a sample."""
+    target = row["target"]
+    places = _plain(target) if isinstance(target, str) else target
+    several = places if isinstance(places, list) else [places]
+    texts = [answer.strip() for _, answer in offered]
+    by_number = [p for p in several if isinstance(p, int) and 0 <= p < len(offered)]
+    by_text = [p for p, answer in enumerate(texts) if answer == str(target).strip()]
+    if by_number and len(by_number) == len(several) and by_text in ([], by_number):
+        return tuple(by_number)
+    if len(by_text) == 1 and not by_number:
+        return tuple(by_text)
+    document = row["doc"] if isinstance(row["doc"], Mapping) else {}
+    for layout in layouts_of(document):
+        for question in layout.read(document):
+            if len(question.offered) == len(offered):
+                if question.right is not None:
+                    return question.right
+                return right_answers([("doc", question)], layout.first)[0][0]
+    raise DataError(
+        f"Expected as target the number or the text of one of {len(offered)} choices, found "
+        f"{target!r:.60}"
+    )
+
+
+def _plain(written: str) -> Any:
+    """What lm-eval wrote as Python writes it, a number or a list; else the text."""
+    try:
+        return ast.literal_eval(written.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return written
