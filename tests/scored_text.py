@@ -57,7 +57,11 @@ def with_task(
         start = int(rng.integers(len(source) - context - answer))
         piece = source[start : start + context + answer].tolist()
         for choice in range(choices):
-            end = piece[context:] if not choice else rng.integers(1, store.vocabulary, answer).tolist()
+            end = (
+                piece[context:]
+                if not choice
+                else rng.integers(1, store.vocabulary, answer).tolist()
+            )
             rows.append((piece[:context], end, [2] * answer))
             questions.append(number)
             right.append(not choice)

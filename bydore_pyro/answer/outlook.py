@@ -16,6 +16,7 @@ from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law import best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
+PER_TOKEN = "nats per token"  # of losses on domains
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
 TOUCHES = 1e-9  # how near weights are to a bound on which they lie
@@ -93,6 +94,13 @@ class Outlook:
     tolerance: files.Number | None = None
     none_worse: files.Number | None = None
     probability: files.Number | None = None
+
+    def unit(self, text: str) -> str:
+        """Returns what losses on a text are counted in; of the targets together all units."""
+        if text.startswith("domain ") and text not in self.units:
+            return PER_TOKEN
+        own = [self.units[text]] if text in self.units else [*self.units.values()]
+        return " and ".join(dict.fromkeys(own)) or PER_TOKEN
 
 
 def outlook_of(

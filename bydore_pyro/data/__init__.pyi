@@ -75,4 +75,5 @@ from .tokens import kept as kept
 from .variants import cut_store as cut_store
 from .variants import joined_stores as joined_stores
 from .variants import name_of_validation_file as name_of_validation_file
+from .variants import with_held_out as with_held_out
 from .variants import with_validation_file as with_validation_file

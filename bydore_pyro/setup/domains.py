@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from bydore_pyro import data, proxy, shards, terminal
+from bydore_pyro import data, proxy, shards, targets, terminal
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
 from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.options import Options
 
 FEW_NAMES = 5
+TEXT_COLUMN = data.RowConfig.text_column
+GROUPS = "groups"  # in a store's index: the tasks of each group among the targets
 
 
 def load_domains(
@@ -33,16 +35,17 @@ def load_domains(
         DataError: When data, domains, targets or proxy are not what the run needs.
         ValueError: When there is no such device.
     """
-    targets = options.question.targets()
-    for target in targets:
-        if target.file is None and "." in target.name and Path(target.name).is_file():
+    entries = options.question.targets()
+    for target in entries:
+        is_domain = target.file is None and target.task is None
+        if is_domain and "." in target.name and Path(target.name).is_file():
             raise DataError(
                 "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
                 f"(.txt) for --validation, found {target.name}"
             )
         if target.file is not None and not Path(target.file).exists():
             raise DataError(f"Expected a file for --validation, found none: {target.file}")
-    named = [target.name for target in targets if target.file is None]
+    named = [one.name for one in entries if one.file is None and one.task is None]
     needed = (*named, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
@@ -60,36 +63,41 @@ def load_domains(
             options = dataclasses.replace(options, run=own)
     data.selected(needed, corpus.names)
     prepared = not added and not shards.names_shards(options.run.data)
-    rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
-    corpus = with_targets(corpus, options, rows, prepared=prepared)
+    in_tokens = shards.names_shards(options.run.data) or data.is_store(Path(options.run.data))
+    if text_column is None and in_tokens and options.rows.text_column != TEXT_COLUMN:
+        text_column = options.rows.text_column
+    corpus = with_targets(corpus, options, text_column, prepared=prepared)
     return domains_of(options, corpus, options.run.seed, search=True)
 
 
 def with_targets(
-    corpus: data.TokenStore, options: Options, rows: data.RowConfig | None = None, *, prepared: bool
+    corpus: data.TokenStore, options: Options, text_column: str | None = None, *, prepared: bool
 ) -> data.TokenStore:
-    """Returns a store with the files among the targets as domains too.
+    """Returns a store with the files and the tasks among the targets as domains too.
 
-    Reports how much of each target also occurs in the training text, and notes it in the index;
-    leaves these documents out if the options ask for it.
+    Reports how each was read, and how much of it also occurs in the training text, and notes it in
+    the index; leaves these documents out if the options ask for it.
 
     Args:
         corpus: The text.
         options: They name the targets and the domains to train on.
-        rows: The columns of the files.
+        text_column: Of the files that do not name their own, which are plain text then.
         prepared: Whether `prepare` has compared all of the corpus, so that only files are.
 
     Raises:
-        DataError: When a file is not usable, see `with_validation_file`, or only copies are in it.
+        DataError: When a file or a task is not usable, or only copies are in it.
     """
-    asked, targets, domains = options.question, options.question.targets(), options.run.domains
+    asked, entries, domains = options.question, options.question.targets(), options.run.domains
     trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
-    files = {target.name: target.file for target in targets if target.file is not None}
-    for path in files.values():
-        corpus = data.with_validation_file(corpus, Path(path), rows)
-    every = data.selected([target.name for target in targets], corpus.names)
-    for target in files if prepared else every:
+    added: list[str] = []
+    for entry in entries:
+        if entry.file is not None or entry.task is not None:
+            before = set(corpus.names)
+            corpus = _with_target(corpus, options, entry, text_column)
+            added += [name for name in corpus.names if name not in before]
+    every = data.selected([e.name for e in entries if e.task is e.file is None], corpus.names)
+    for target in added if prepared else [*added, *every]:
         found = data.copies_in(corpus, target, names)
         if not found:
             continue
@@ -110,6 +118,47 @@ def with_targets(
         corpus = dataclasses.replace(corpus, index=noted)
         if asked.drop_copies:
             corpus = data.without_documents(corpus, target, copies)
+    return corpus
+
+
+def _with_target(
+    corpus: data.TokenStore, options: Options, entry: targets.Entry, text_column: str | None
+) -> data.TokenStore:
+    """Returns a store with a file or a task, or with all tasks of a group."""
+    asked = options.question
+    if entry.task is not None:
+        tasks = targets.tasks_of(
+            entry.task,
+            shots=entry.shots or 0,
+            score=entry.score,
+            data_dir=asked.data_dir and Path(asked.data_dir),
+            hub=asked.hub,
+        )
+    else:
+        path = Path(entry.file or "")
+        column = text_column if not entry.columns.named else entry.text_column
+        columns = dataclasses.replace(entry.columns, text=column)
+        on_error = options.rows.on_error
+        task = None
+        if data.is_row_file(path):
+            task = targets.read_task(
+                path, columns, name=entry.name, score=entry.score, on_error=on_error
+            )
+        if task is None:
+            rows = data.RowConfig(text_column=column or TEXT_COLUMN, on_error=on_error)
+            return data.with_validation_file(corpus, path, rows, entry.name)
+        tasks = [task]
+    group = []
+    for task in tasks:
+        name = entry.name if len(tasks) == 1 else f"{entry.name}/{task.name}"
+        scored = targets.text_of(task, corpus.tokenizer, np.dtype(corpus.index["dtype"]))
+        targets.cuts(scored.text, options.run.sequence_length, name)
+        terminal.tell(f"target '{name}': {task.source}")
+        corpus = data.with_held_out(corpus, name, scored.text, scored.entry)
+        group.append(name)
+    if group != [entry.name]:
+        groups = {**corpus.index.get(GROUPS, {}), entry.name: group}
+        corpus = dataclasses.replace(corpus, index={**corpus.index, GROUPS: groups})
     return corpus
 
 
@@ -199,7 +248,12 @@ def domains_of(
         search: Whether sequences are kept aside that a search measures and is checked on.
         count: The number of domains of that search; those of the options when None.
     """
-    shares = {target.name: target.share for target in options.question.targets()}
+    groups = corpus.index.get(GROUPS, {})
+    shares = {
+        name: target.share / len(groups.get(target.name, (0,)))
+        for target in options.question.targets()
+        for name in groups.get(target.name, (target.name,))
+    }
     length = options.run.sequence_length
     corpus = data.with_branches(corpus, shares)
     corpus, names, pools = data.pooled(corpus, options.run.domains, length)

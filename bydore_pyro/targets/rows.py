@@ -65,6 +65,11 @@ class Columns:
         if self.prompt is not None and self.answer is None:
             raise ValueError("Expected answer_column beside prompt_column, found none")
 
+    @property
+    def named(self) -> bool:
+        """Whether they name a column."""
+        return (self.text, self.prompt, self.answer) != (None, None, None)
+
 
 def task_name(path: str | Path) -> str:
     """Returns what a file calls its task.
