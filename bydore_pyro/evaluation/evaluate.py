@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bydore_pyro import files, proxy, terminal
+from bydore_pyro import proxy, targets, terminal
 from bydore_pyro.errors import DataError, expecting, require
 from bydore_pyro.evaluation.config import PILE13, EvaluationConfig
 from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
 
-SEED = 1234  # chooses the examples: lm-eval's own
 MODEL_FOLDER = "Expected a model's folder (a training leaves it in model)"
 
 
@@ -31,7 +26,7 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     from transformers import AutoTokenizer
 
     place = terminal.device_named(device)
-    with expecting(f"{MODEL_FOLDER} as {folder}, found:"), _quiet():
+    with expecting(f"{MODEL_FOLDER} as {folder}, found:"), targets.quiet_lm_eval():
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
@@ -82,7 +77,7 @@ def evaluate_model(
     }
     if config.names:
         lm = require("lm_eval.models.huggingface", "evaluation").HFLM
-        with _quiet():
+        with targets.quiet_lm_eval():
             ready = {name: _checked_task(name, config) for name in config.names}
             scored = lm(
                 pretrained=model,
@@ -92,7 +87,10 @@ def evaluate_model(
             )
     for name, task in ready.items():
         if (label := PILE13[name].title) not in tasks:
-            with expecting(f"Expected questions of {name} that lm-eval can ask, found:"), _quiet():
+            with (
+                expecting(f"Expected questions of {name} that lm-eval can ask, found:"),
+                targets.quiet_lm_eval(),
+            ):
                 tasks[label] = _score(scored, name, task, config)
             keep(tasks)
     for file, documents in texts.items():
@@ -112,7 +110,10 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     folder, root = Path(config.data_dir or "DATA", name), Path(tasks.__file__).parent
     expected = f"Expected data of {name} with the hub's columns and values"
     if config.data_dir and folder.is_dir():
-        data = {part: _read(folder / part, expected) for part in sorted({questions, examples})}
+        data = {
+            part: targets.read_split(folder / part, expected)
+            for part in sorted({questions, examples})
+        }
         changed["custom_dataset"] = lambda **_: data
     elif not config.hub:
         raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")
@@ -126,32 +127,13 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     return task
 
 
-def _read(path: Path, expected: str) -> Any:
-    """Reads rows as they are; the readers of `datasets` change dates, and call a server."""
-    import datasets
-    from pyarrow import parquet
-
-    with expecting(f"{expected} in {path}, found:"):
-        in_parts = path.parent.glob(f"{path.name}-*-of-*.parquet")
-        if tables := [*path.parent.glob(f"{path.name}.parquet"), *sorted(in_parts)]:
-            rows = [row for table in tables for row in parquet.read_table(table).to_pylist()]
-            return datasets.Dataset.from_list(rows)
-        rows = []
-        for number, line in enumerate(path.with_suffix(".jsonl").read_bytes().splitlines(), 1):
-            with expecting(f"{expected} in {path}.jsonl, line {number}, found:"):
-                rows.append({**files.plain_json(line.decode())})
-        return datasets.Dataset.from_list(rows)
-
-
 def _require_askable(task: Any, row: Mapping[str, Any]) -> None:
     """Raises where lm-eval cannot ask or rate a question, or would misread it in silence."""
-    if None in row.values() or (task.task_name == "copa" and row["label"] not in (0, 1)):
-        raise ValueError("a null or a label that lm-eval would take for another")
-    text, target = task.doc_to_text(row), task.doc_to_target(row)
+    if None in row.values():
+        raise ValueError("a null")
     if task.OUTPUT_TYPE == "multiple_choice":
-        choices, right = task.doc_to_choice(row), text if task.multiple_input else target
-        if not (0 <= right < len(choices) if isinstance(right, int) else right in choices):
-            raise ValueError(f"the answer {right!r:.100}, none of the {len(choices)} choices")
+        targets.right_choices(task, row)
+    task.doc_to_text(row), task.doc_to_target(row)
 
 
 def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[str, Any]:
@@ -161,7 +143,7 @@ def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[s
     runs, answers, metric = {}, [], ""
     for number in dict.fromkeys(config.num_fewshot):
         task.set_config("num_fewshot", number)
-        task.set_fewshot_seed(SEED)
+        task.set_fewshot_seed(targets.EXAMPLES_SEED)
         found = evaluate(model, {"tasks": {name: task}}, config.limit, bootstrap_iters=0)
         metric = "acc_norm" if "acc_norm,none" in found["results"][name] else "acc"
         runs[str(number)] = 100.0 * float(found["results"][name][f"{metric},none"])
@@ -174,7 +156,7 @@ def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[s
         "metric": metric,
         "questions": len(shares),
         "runs": runs,
-        "seed": SEED,
+        "seed": targets.EXAMPLES_SEED,
     }
 
 
@@ -186,18 +168,3 @@ def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | Non
         return None
     scores, errors = zip(*scored, strict=True)
     return {"score": float(np.mean(scores)), "standard_error": math.hypot(*errors) / len(errors)}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Shows one of lm-eval's warnings, that prompts are cut; progress bars on a terminal alone."""
-    cut, first, handler = "exceeds model's maximum length", iter([True]), logging.StreamHandler()
-    handler.addFilter(lambda record: cut in record.getMessage() and next(first, False))
-    logger = logging.getLogger("lm_eval")
-    before = logger.handlers, logger.propagate
-    logger.handlers, logger.propagate = [handler], False
-    try:
-        with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logger.handlers, logger.propagate = before
