@@ -1,18 +1,20 @@
-"""Scores of a language model on the paper's 13 benchmarks, by lm-eval, and its loss on text."""
+"""Scores of a language model on benchmarks, its bits per byte of answers, and its loss on text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from bydore_pyro import proxy, targets, terminal
 from bydore_pyro.errors import DataError, expecting, require
+from bydore_pyro.evaluation.answers import Questions, answer_scores, read_questions
 from bydore_pyro.evaluation.config import PILE13, EvaluationConfig
-from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
+from bydore_pyro.evaluation.text import Context, Document, context_of, read_documents, text_loss
 
 MODEL_FOLDER = "Expected a model's folder (a training leaves it in model)"
 
@@ -43,11 +45,11 @@ def evaluate_model(
     kept: Mapping[str, Mapping[str, Any]] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
 ) -> dict[str, Any]:
-    """Scores a model on benchmarks and files of text, after checking all tasks and what they hold.
+    """Scores a model on benchmarks, tasks and files of text, after checking all and what they hold.
 
-    Of a benchmark there is a run for each number of examples. A score is the mean over questions of
-    the share of runs that answer it correctly; its standard error is of this mean, as runs are not
-    independent.
+    Of one of the paper's benchmarks there is a run for each number of examples. A score is the mean
+    over questions of the share of runs that answer it correctly; its standard error is of this
+    mean, as runs are not independent.
 
     Args:
         model, tokenizer: Of transformers; the model is causal, and on its device.
@@ -57,10 +59,11 @@ def evaluate_model(
         keep: Called after every task with the results so far.
 
     Returns:
-        By the paper's name of a task: `task` (lm-eval's name), `score` and `standard_error` in
+        By the paper's name of a benchmark: `task` (lm-eval's name), `score` and `standard_error` in
         percent, `metric` (`acc_norm` where lm-eval has it, else `acc`: RegMix's rule),
-        `questions`, `seed`, and `runs`, the score in percent by number of examples. By file, what
-        `text_loss` returns.
+        `questions`, `seed`, and `runs`, the score in percent by number of examples. By the name of
+        another task, or by file, what `answer_scores` returns, and `target`, its name as a target;
+        by file of plain text, what `text_loss` returns.
 
     Raises:
         DataError: When lm-eval is not installed, or data is not there or not what it must be.
@@ -70,11 +73,7 @@ def evaluate_model(
     """
     tasks, ready, scored = dict(kept or {}), {}, None
     context = context_of(model, config.sequence_length)
-    texts = {
-        file: read_documents(Path(file), tokenizer, context.text, config.text_column, config.limit)
-        for file in config.files
-        if file not in tasks
-    }
+    asked, texts = _read(config, tokenizer, context)
     if config.names:
         lm = require("lm_eval.models.huggingface", "evaluation").HFLM
         with targets.quiet_lm_eval():
@@ -93,10 +92,39 @@ def evaluate_model(
             ):
                 tasks[label] = _score(scored, name, task, config)
             keep(tasks)
+    for label, questions in asked.items():
+        if label not in tasks:
+            tasks[label] = {
+                "target": questions.name,
+                **answer_scores(model, questions, context.tokens, config.batch_size),
+            }
+            keep(tasks)
     for file, documents in texts.items():
-        tasks[file] = text_loss(model, documents, config.batch_size)
-        keep(tasks)
+        if file not in tasks:
+            tasks[file] = text_loss(model, documents, config.batch_size)
+            keep(tasks)
     return tasks
+
+
+def _read(
+    config: EvaluationConfig, tokenizer: Any, context: Context
+) -> tuple[dict[str, Questions], dict[str, list[Document]]]:
+    """Returns questions by the label of their task, and documents by their file."""
+    asked, texts = dict[str, Questions](), dict[str, list[Document]]()
+    with TemporaryDirectory() as folder:
+        if config.entries:
+            tokenizer.save_pretrained(folder)
+        for entry in config.entries:
+            found = read_questions(entry, Path(folder), config)
+            asked |= found
+            for questions in found.values():
+                terminal.tell(f"{questions.name}: {questions.about['source']}")
+            if not found and entry.file is not None:
+                column = entry.text_column or config.text_column
+                texts[entry.file] = read_documents(
+                    Path(entry.file), tokenizer, context.text, column, config.limit
+                )
+    return asked, texts
 
 
 def _checked_task(name: str, config: EvaluationConfig) -> Any:
@@ -166,5 +194,21 @@ def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | Non
     scored = [(t["score"], t["standard_error"]) for t in tasks.values() if "score" in t]
     if not scored:
         return None
+    score, error = _mean_of(scored)
+    return {"score": score, "standard_error": error}
+
+
+def mean_bits_per_byte(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
+    """Returns the mean over K tasks of the bits per byte of their answers, and its error, as
+    `average_of`; None without such a task."""
+    name = "bits_per_byte"
+    scored = [(t[name], t[f"{name}_standard_error"] or 0.0) for t in tasks.values() if name in t]
+    if not scored:
+        return None
+    mean, error = _mean_of(scored)
+    return {name: mean, f"{name}_standard_error": error}
+
+
+def _mean_of(scored: list[tuple[float, float]]) -> tuple[float, float]:
     scores, errors = zip(*scored, strict=True)
-    return {"score": float(np.mean(scores)), "standard_error": math.hypot(*errors) / len(errors)}
+    return float(np.mean(scores)), math.hypot(*errors) / len(errors)

@@ -1,4 +1,5 @@
 from .harness import EXAMPLES_SEED as EXAMPLES_SEED
+from .harness import members_of as members_of
 from .harness import quiet_lm_eval as quiet_lm_eval
 from .hub_data import read_split as read_split
 from .lm_eval_tasks import right_choices as right_choices

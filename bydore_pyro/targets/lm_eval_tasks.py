@@ -26,7 +26,7 @@ def tasks_of(
     name: str,
     *,
     shots: int = 0,
-    score: Score = "answer",
+    score: Score | None = "answer",
     data_dir: str | None = None,
     hub: bool = False,
     judged: bool = False,
@@ -40,7 +40,8 @@ def tasks_of(
     Args:
         name: A task, group or tag of lm-eval.
         shots: Examples before each question, chosen as lm-eval does.
-        score: Whether the right answer is scored, or its share among all choices.
+        score: Whether the right answer is scored, or its share among all choices; None for choices
+            where a task has them.
         data_dir: Folder with TASK/SPLIT.jsonl or .parquet, with the columns of the hub's data.
         hub: Fetch from the hub what `data_dir` does not hold.
         judged: Take the split on which lm-eval scores models.
@@ -61,7 +62,7 @@ def tasks_of(
     return [_rendered(one, score, most) for one in opened]
 
 
-def _rendered(opened: HarnessTask, score: Score, most: int | None) -> Task:
+def _rendered(opened: HarnessTask, score: Score | None, most: int | None) -> Task:
     """Writes out all questions of a task."""
     task, name, kind = opened.task, opened.name, opened.task.OUTPUT_TYPE
     if kind == "loglikelihood_rolling":
@@ -69,6 +70,8 @@ def _rendered(opened: HarnessTask, score: Score, most: int | None) -> Task:
             f"Expected a task of questions, found '{name}' of lm-eval, which scores whole texts: "
             "give the file of its texts instead"
         )
+    if score is None:
+        score = "choice" if kind == "multiple_choice" and not task.multiple_input else "answer"
     if score == "choice" and kind != "multiple_choice":
         raise DataError(
             f"Expected a task with choices for score=choice, found '{name}' of lm-eval, which has "
