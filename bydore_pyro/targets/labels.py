@@ -31,6 +31,7 @@ class Question:
         label: As the row holds it.
         choices: As the row writes them.
         marks: What the row calls each of them, such as "A"; none where it does not.
+        note: How it was read where there is another way, in words.
     """
 
     offered: tuple[tuple[str, str], ...]
@@ -38,6 +39,7 @@ class Question:
     label: Any = None
     choices: tuple[Any, ...] = ()
     marks: tuple[str, ...] = ()
+    note: str = ""
 
 
 Reading = Callable[[Question, Any], int | None]

@@ -25,9 +25,11 @@ QUESTIONS = ("question", "question_stem", "query", "goal", "ctx", "problem", "pr
 CONTINUED = ("question_stem", "ctx", "prompt")  # no "Question:" before these
 PASSAGES = ("passage", "context", "article", "support", "background", "story", "paragraph")
 CHOICES = ("choices", "options", "endings", "candidates")
-LABELS = ("answerKey", "answer_key", "label", "gold", "gold_index", "answer_index", "answer_idx",
-          "cop", "correct_option", "correct_choice", "correct", "correct_answer", "target",
-          "answer")  # fmt: skip
+LABELS = ("answerKey", "answer_key", "label", "gold", "cop", "correct_option", "correct_choice",
+          "correct_answer", "answer", "answer_index", "answer_idx", "gold_index", "correct",
+          "target")  # fmt: skip
+WITHIN = ("text", "value", "input_text", "spans")  # where mappings hold the right answers
+SEVERAL = "the first of several right answers"
 # One column a choice: `sol1` and `sol2`, `answerA`, `opa`, `A`.
 EACH = re.compile(r"(?P<stem>option|choice|sol|answer|ending|candidate|op|)_?(?P<mark>[0-9A-Ha-h])")
 CHOICE_RENDERED = "each choice as an answer, without its letter"
@@ -108,6 +110,8 @@ def _pair(row: Columns, prompt: str, answer: str, between: str = "") -> list[Que
     Where neither has white space at the border, `between` is put there.
     """
     asked, found = row[prompt], row[answer]
+    if not is_chat(found):
+        found, note = _first_of(found)
     if is_chat(asked) or is_chat(found):
         before = turns_of(asked, prompt) if is_chat(asked) else [Turn("user", text(asked, prompt))]
         behind = (
@@ -118,7 +122,7 @@ def _pair(row: Columns, prompt: str, answer: str, between: str = "") -> list[Que
         return []
     asked, found = text(asked, prompt), text(found, answer)
     touch = asked[-1:].strip() and found[:1].strip()
-    return [Question(((asked, between + found if touch else found),), (0,))]
+    return [Question(((asked, between + found if touch else found),), (0,), note=note)]
 
 
 def _instruction(
@@ -165,17 +169,21 @@ def _about(row: Columns) -> str:
 def _answered(row: Columns, question: str, answer: str) -> list[Question]:
     """A question with its answer: text, several right ones, or yes and no."""
     context = asked(text(row[question], question), _about(row))
-    found = row[answer]
-    for key in ("text", "value", "input_text", "spans"):  # SQuAD's answers, TriviaQA's
-        if isinstance(found, Mapping) and key in found:
-            found = found[key]
-    if isinstance(found, list):
-        found = found[0] if found else None
+    found, note = _first_of(row[answer])
     if found is None:
         return []
     if isinstance(found, bool) or (answer == "answer" and "passage" in row and _truth(found)):
         return _yes_no(context, found if isinstance(found, bool) else _truth(found) == "true")
-    return [Question(((context, f" {text(found, answer).lstrip()}"),), (0,))]
+    return [Question(((context, f" {text(found, answer).lstrip()}"),), (0,), note=note)]
+
+
+def _first_of(found: Any) -> tuple[Any, str]:
+    """A right answer, of several the first, which a note says; None where there is none."""
+    within = [key for key in WITHIN if isinstance(found, Mapping) and key in found]
+    found = found[within[0]] if within else found
+    if not isinstance(found, list):
+        return found, ""
+    return (found[0] if found else None), SEVERAL if len(found) > 1 else ""
 
 
 def _truth(value: Any) -> str:
@@ -252,8 +260,8 @@ def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str
     if isinstance(found, Mapping) and "text" in found:
         texts, marks = found["text"], found.get("label") or []
     elif isinstance(found, Mapping):
-        given = {key: value for key, value in found.items() if value is not None}
-        texts, marks = list(given.values()), list(given)
+        marks = [key for key, value in found.items() if value is not None]
+        texts = [found[key] for key in marks]
     elif isinstance(found, list) and found and all(isinstance(one, Mapping) for one in found):
         texts = [one.get("text") for one in found]
         marks = [one["label"] for one in found if one.get("label") is not None]
@@ -273,7 +281,7 @@ def _asked(columns: set[str]) -> list[Layout]:
     question = next((name for name in QUESTIONS if name in columns), None)
     if label is None or question is None or "premise" in columns:
         return []
-    offered = [(name,) for name in CHOICES if name in columns]
+    offered: list[tuple[str, ...]] = [(name,) for name in CHOICES if name in columns]
     stems: dict[str, list[str]] = {}
     for name in sorted(columns - {label}):
         if match := EACH.fullmatch(name):
@@ -356,10 +364,14 @@ def _pairs() -> list[Layout]:
                 first=0,
             )
         )
-    for prompt in ("text", "prompt"):
-        what = f"the columns '{prompt}', 'test_list' and 'code' {AS_IT_STANDS}"
-        keys = (prompt, "code", "test_list")
-        found.append(Layout(what=what, keys=keys, read=partial(_code, asked=prompt)))
+    found += [
+        Layout(
+            what=f"the columns '{prompt}', 'test_list' and 'code' {AS_IT_STANDS}",
+            keys=(prompt, "code", "test_list"),
+            read=partial(_code, asked=prompt),
+        )
+        for prompt in ("text", "prompt")
+    ]
     return found
 
 

@@ -13,12 +13,13 @@ from typing import Any
 from bydore_pyro import data
 from bydore_pyro.errors import DataError
 from bydore_pyro.targets.labels import Question, right_answers
-from bydore_pyro.targets.layouts import Placed, layouts_of
+from bydore_pyro.targets.layouts import SEVERAL, Placed, layouts_of
 
 OLMES = ("request", "doc_id", "idx", "label")
 SAMPLES = ("arguments", "doc", "target")
 UNCONDITIONAL = 1_000_000  # OLMES' number of the first document without its question
-SOLUTIONS = ("canonical_solution", "code", "solution")  # of a document whose target is none
+# Of a document whose target is none: unit tests, a final answer; each with what stands beside it.
+SOLUTIONS = (("canonical_solution", "prompt"), ("code", "test_list"), ("solution", "problem"))
 Found = list[tuple[str, Question]]
 
 
@@ -119,9 +120,9 @@ def _sample(row: Mapping[str, Any], left_out: Counter[str]) -> Question:
             "loglikelihood_rolling: score its text as plain text (text_column)"
         )
     if isinstance(arguments[0][1], Mapping):  # what is generated
-        answer = _solution(row)
+        answer, note = _solution(row)
         touch = context[-1:].strip() and answer[:1].strip()
-        return Question(((context, f" {answer}" if touch else answer),), (0,))
+        return Question(((context, f" {answer}" if touch else answer),), (0,), note=note)
     offered = [
         (data.checked_text(one[0], "arguments"), data.checked_text(one[1], "arguments"))
         for one in arguments
@@ -140,21 +141,20 @@ def _sample(row: Mapping[str, Any], left_out: Counter[str]) -> Question:
     return Question(tuple(offered), _right(row, offered))
 
 
-def _solution(row: Mapping[str, Any]) -> str:
-    """The right answer of a sample whose answer is generated."""
+def _solution(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The right answer of a sample whose answer is generated, and a note on where it stands."""
     document, target = row["doc"], row["target"]
-    if isinstance(document, Mapping):
-        for name in SOLUTIONS:
-            if isinstance(document.get(name), str) and document[name].strip():
-                return data.checked_text(document[name], f"doc.{name}")
+    for name, beside in SOLUTIONS:
+        if isinstance(document, Mapping) and beside in document and document.get(name):
+            text = data.checked_text(document[name], f"doc.{name}")
+            return text, f"the document's '{name}', not its target"
+    found, note = target, ""
     several = _plain(target) if isinstance(target, str) else target
     if isinstance(several, list):
-        several = several[0] if several else None
-    if not isinstance(several, str):
-        several = target
-    if not isinstance(several, str) or not several.strip():
+        found, note = several[0] if several else None, SEVERAL if len(several) > 1 else ""
+    if not isinstance(found, str) or not found.strip():
         raise DataError(f"Expected the right answer as target, found {target!r:.60}")
-    return data.checked_text(several, "target")
+    return data.checked_text(found, "target"), note
 
 
 def _right(row: Mapping[str, Any], offered: Sequence[tuple[str, str]]) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ IDS = ("id", "question_id", "task_id", "qid", "ind")  # of a row, in benchmarks
 WITHOUT_ANSWER = "rows without a right answer, as of test splits"
 UNREADABLE = "rows that could not be read"
 SAMPLES_FILE = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT.*")  # lm-eval's
-OF_SHOTS = re.compile(r"(.*_)?\d+shot")  # OLMES' folder of a task's requests
+OF_SHOTS = re.compile(r"(.*_)?\d+(shot|way)")  # OLMES' folder of a task's requests
 KNOWN = (
     "prompt and completion, messages, conversations, instruction and output, context and "
     "continuation, question and answer, question, choices and answer, OLMES' requests, lm-eval's "
@@ -130,12 +130,14 @@ def read_task(
     except DataError as error:
         raise DataError(f"{error} of {path}") from None
     if not requests:
-        reasons = "; ".join(f"{count} {reason}" for reason, count in left_out.items())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise DataError(
-            f"Expected questions with their right answers, found none in {path} ({reasons}): take "
-            "a split whose answers are known"
+            f"Expected questions with their right answers, found none ({reasons}): take a split "
+            f"whose answers are known, {rows[0][0]} of {path}"
         )
     noted = f", labels read as {how}" if how else ""
+    for note in dict.fromkeys(one.note for _, one in questions if one.note):
+        noted += f"; {note}"
     if TEXT in rows[0][1] and TEXT not in reader.keys:
         noted += f"; the column '{TEXT}' is not read"
     return Task(
