@@ -13,6 +13,10 @@ from .index import SPLITS as SPLITS
 from .index import UNITS as UNITS
 from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
+from .overlap import Overlap as Overlap
+from .overlap import StandingIn as StandingIn
+from .overlap import find_overlap as find_overlap
+from .overlap import without_training as without_training
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import gathered as gathered
