@@ -1,6 +1,7 @@
 from .copies import copies_in as copies_in
 from .copies import without_documents as without_documents
 from .documents import CorpusConfig as CorpusConfig
+from .documents import in_pieces as in_pieces
 from .domains import Domains as Domains
 from .domains import HeldOut as HeldOut
 from .domains import SequenceStream as SequenceStream
@@ -29,6 +30,7 @@ from .preparation import tell_idle as tell_idle
 from .remote import is_remote as is_remote
 from .rows import RowConfig as RowConfig
 from .rows import read_rows as read_rows
+from .rows import read_text as read_text
 from .scored import OF_CHOICES as OF_CHOICES
 from .scored import PER_BYTE as PER_BYTE
 from .scored import PER_TOKEN as PER_TOKEN

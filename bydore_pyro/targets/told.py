@@ -203,6 +203,13 @@ def without_examples(task: Task) -> Task:
     return replace(task, requests=requests)
 
 
+def texts_of(task: Task) -> list[str]:
+    """Returns each question with its first right answer, without the examples before it: what
+    training text should not contain (`data.StandingIn`, `bydore prepare --without`)."""
+    requests = without_examples(task).requests
+    return [one.context + one.answers[one.right[0]] for one in requests]
+
+
 def _question_of(context: str, shots: int) -> str:
     body = context.rstrip()
     parts = body.split(BLANK)

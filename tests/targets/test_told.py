@@ -10,7 +10,14 @@ import pytest
 
 from bydore_pyro import data, files
 from bydore_pyro.targets.request import Request, Task
-from bydore_pyro.targets.told import Told, lines_of, requests_sha256, told_of, without_examples
+from bydore_pyro.targets.told import (
+    Told,
+    lines_of,
+    requests_sha256,
+    texts_of,
+    told_of,
+    without_examples,
+)
 
 
 def task_of(count: int = 300, **fields: object) -> Task:
@@ -162,3 +169,9 @@ def test_examples_before_a_question_are_not_compared() -> None:
     assert found.requests[0].context == "Passage 3.\n\nQuestion 3?\n\n"
     plain = task_of(shots=None)
     assert without_examples(plain) is plain
+
+
+def test_texts_are_questions_with_their_right_answers() -> None:
+    requests = (Request("Shot\n\nQ 1", (" a", " b"), (1, 0)), Request("Shot\n\nQ 2", (" c", " d")))
+    assert texts_of(task_of(requests=requests, shots=1)) == ["Q 1 b", "Q 2 c"]
+    assert texts_of(task_of(requests=requests))[0] == "Shot\n\nQ 1 b"
