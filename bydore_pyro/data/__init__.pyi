@@ -1,6 +1,7 @@
 from .copies import copies_in as copies_in
 from .copies import without_documents as without_documents
 from .documents import CorpusConfig as CorpusConfig
+from .documents import in_pieces as in_pieces
 from .domains import Domains as Domains
 from .domains import HeldOut as HeldOut
 from .domains import SequenceStream as SequenceStream
@@ -15,6 +16,10 @@ from .index import SPLITS as SPLITS
 from .index import UNITS as UNITS
 from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
+from .overlap import Overlap as Overlap
+from .overlap import StandingIn as StandingIn
+from .overlap import find_overlap as find_overlap
+from .overlap import without_training as without_training
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import gathered as gathered
@@ -30,6 +35,7 @@ from .rows import checked_text as checked_text
 from .rows import column_of as column_of
 from .rows import read_columns as read_columns
 from .rows import read_rows as read_rows
+from .rows import read_text as read_text
 from .scored import OF_CHOICES as OF_CHOICES
 from .scored import PER_BYTE as PER_BYTE
 from .scored import PER_TOKEN as PER_TOKEN
