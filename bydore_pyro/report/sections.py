@@ -25,6 +25,7 @@ from bydore_pyro.report.tables import (
     outlook_table,
     round_table,
     targets_table,
+    tasks_table,
     weights_table,
 )
 from bydore_pyro.report.verdicts import asks_for_longer, outlook_verdicts, verdicts_of
@@ -111,6 +112,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
                 weights_table(record, whole=True),
                 intervals_words(record),
                 targets_table(record),
+                tasks_table(record),
                 *regression_tables(record),
             ],
         ),

@@ -148,6 +148,34 @@ def targets_table(record: RunRecord) -> terminal.Table:
     )
 
 
+def tasks_table(record: RunRecord) -> terminal.Table:
+    """Returns what is scored of each task, and what of it is lost or stands in training text."""
+    rows = [
+        (
+            name,
+            count(task.questions),
+            ABSENT if task.split is None else task.split,
+            ABSENT if task.shots is None else str(task.shots),
+            number(task.answer_bytes, ".1f"),
+            f"{number(one.loss)} {one.unit}",
+            number(one.nats_per_token),
+            count(task.contexts_cut + task.answers_cut),
+            count(sum(task.left_out.values())),
+            count(task.standing_in_any),
+        )
+        for name, one in record.metrics.targets.items()
+        if (task := one.task) is not None
+    ]
+    return terminal.Table(
+        header=(
+            *("task", "questions", "split", "shots", "bytes of an answer", "loss"),
+            *("nats per token", "cut", "left out", "in training text"),
+        ),
+        rows=rows,
+        caption="The tasks, and their losses where the search ended",
+    )
+
+
 def loss_table(record: RunRecord) -> terminal.Table:
     """Returns fresh models' losses: label, nats per token, difference from uniform weights."""
     losses = record.metrics.validation_loss_nats_per_token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from bydore_pyro import data, proxy, shards, targets, terminal
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
 from bydore_pyro.setup.cautions import CAUTIONS
-from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.options import Options, options_in
+from bydore_pyro.setup.targets import TOLD
 
 FEW_NAMES = 5
 TEXT_COLUMN = data.RowConfig.text_column
-GROUPS = "groups"  # in a store's index: the tasks of each group among the targets
+# In a store's index: the tasks of each group among the targets.
+GROUPS = "groups"
 
 
 def load_domains(
@@ -63,15 +65,40 @@ def load_domains(
             options = dataclasses.replace(options, run=own)
     data.selected(needed, corpus.names)
     prepared = not added and not shards.names_shards(options.run.data)
-    in_tokens = shards.names_shards(options.run.data) or data.is_store(Path(options.run.data))
-    if text_column is None and in_tokens and options.rows.text_column != TEXT_COLUMN:
-        text_column = options.rows.text_column
     corpus = with_targets(corpus, options, text_column, prepared=prepared)
     return domains_of(options, corpus, options.run.seed, search=True)
 
 
+def with_targets_of(corpus: data.TokenStore, run: Path, sequence_length: int) -> data.TokenStore:
+    """Returns a store with the files and the tasks among the targets of a search or an answer as
+    domains too, to read a trained model on them. They are not compared with the training text.
+
+    Args:
+        corpus: The text.
+        run: The folder of the search or the answer.
+        sequence_length: ``T``, of the model that is read.
+
+    Raises:
+        DataError: When the folder is of another version, or a target is gone or not usable.
+    """
+    options = options_in(run)
+    entries = [one for one in options.question.targets() if one.file or one.task]
+    if not entries:
+        return corpus
+    question = dataclasses.replace(options.question, validation=[str(one) for one in entries])
+    own = dataclasses.replace(options.run, sequence_length=sequence_length)
+    return with_targets(
+        corpus, dataclasses.replace(options, question=question, run=own), compared=False
+    )
+
+
 def with_targets(
-    corpus: data.TokenStore, options: Options, text_column: str | None = None, *, prepared: bool
+    corpus: data.TokenStore,
+    options: Options,
+    text_column: str | None = None,
+    *,
+    prepared: bool = False,
+    compared: bool = True,
 ) -> data.TokenStore:
     """Returns a store with the files and the tasks among the targets as domains too.
 
@@ -81,21 +108,38 @@ def with_targets(
     Args:
         corpus: The text.
         options: They name the targets and the domains to train on.
-        text_column: Of the files that do not name their own, which are plain text then.
+        text_column: Of the files that do not name their own, which are plain text then. Where the
+            data is tokens, the options' column is meant for these files.
         prepared: Whether `prepare` has compared all of the corpus, so that only files are.
+        compared: Whether targets are compared with the training text at all.
 
     Raises:
         DataError: When a file or a task is not usable, or only copies are in it.
     """
     asked, entries, domains = options.question, options.question.targets(), options.run.domains
+    in_tokens = shards.names_shards(options.run.data) or data.is_store(Path(options.run.data))
+    if text_column is None and in_tokens and options.rows.text_column != TEXT_COLUMN:
+        text_column = options.rows.text_column
     trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
     added: list[str] = []
+    tasks: dict[str, targets.Task] = {}
     for entry in entries:
-        if entry.file is not None or entry.task is not None:
-            before = set(corpus.names)
-            corpus = _with_target(corpus, options, entry, text_column)
-            added += [name for name in corpus.names if name not in before]
+        if entry.file is None and entry.task is None:
+            continue
+        found_tasks = _tasks_of(entry, options, text_column)
+        if not found_tasks:
+            column = entry.text_column or text_column or TEXT_COLUMN
+            rows = data.RowConfig(text_column=column, on_error=options.rows.on_error)
+            corpus = data.with_validation_file(corpus, Path(entry.file or ""), rows, entry.name)
+            added.append(entry.name)
+        elif [*found_tasks] != [entry.name]:
+            groups = {**corpus.index.get(GROUPS, {}), entry.name: [*found_tasks]}
+            corpus = dataclasses.replace(corpus, index={**corpus.index, GROUPS: groups})
+        tasks |= found_tasks
+    corpus = _with_tasks(corpus, tasks, options, names if compared else ())
+    if not compared:
+        return corpus
     every = data.selected([e.name for e in entries if e.task is e.file is None], corpus.names)
     for target in added if prepared else [*added, *every]:
         found = data.copies_in(corpus, target, names)
@@ -121,45 +165,75 @@ def with_targets(
     return corpus
 
 
-def _with_target(
-    corpus: data.TokenStore, options: Options, entry: targets.Entry, text_column: str | None
-) -> data.TokenStore:
-    """Returns a store with a file or a task, or with all tasks of a group."""
+def _tasks_of(
+    entry: targets.Entry, options: Options, text_column: str | None
+) -> dict[str, targets.Task]:
+    """Returns the task that a file holds, or those of a group, by name; none of plain text."""
     asked = options.question
     if entry.task is not None:
-        tasks = targets.tasks_of(
+        found = targets.tasks_of(
             entry.task,
             shots=entry.shots or 0,
             score=entry.score,
-            data_dir=asked.data_dir and Path(asked.data_dir),
+            data_dir=asked.data_dir,
             hub=asked.hub,
         )
     else:
-        path = Path(entry.file or "")
-        column = text_column if not entry.columns.named else entry.text_column
-        columns = dataclasses.replace(entry.columns, text=column)
-        on_error = options.rows.on_error
-        task = None
-        if data.is_row_file(path):
-            task = targets.read_task(
-                path, columns, name=entry.name, score=entry.score, on_error=on_error
-            )
-        if task is None:
-            rows = data.RowConfig(text_column=column or TEXT_COLUMN, on_error=on_error)
-            return data.with_validation_file(corpus, path, rows, entry.name)
-        tasks = [task]
-    group = []
-    for task in tasks:
-        name = entry.name if len(tasks) == 1 else f"{entry.name}/{task.name}"
-        scored = targets.text_of(task, corpus.tokenizer, np.dtype(corpus.index["dtype"]))
-        targets.cuts(scored.text, options.run.sequence_length, name)
-        terminal.tell(f"target '{name}': {task.source}")
-        corpus = data.with_held_out(corpus, name, scored.text, scored.entry)
-        group.append(name)
-    if group != [entry.name]:
-        groups = {**corpus.index.get(GROUPS, {}), entry.name: group}
-        corpus = dataclasses.replace(corpus, index={**corpus.index, GROUPS: groups})
-    return corpus
+        path, columns = Path(entry.file or ""), entry.columns
+        if not columns.named:
+            columns = dataclasses.replace(columns, text=text_column)
+        if not data.is_row_file(path):
+            return {}
+        task = targets.read_task(
+            path, columns, name=entry.name, score=entry.score, on_error=options.rows.on_error
+        )
+        found = [] if task is None else [task]
+    if len(found) == 1:
+        return {entry.name: dataclasses.replace(found[0], name=entry.name)}
+    named = [dataclasses.replace(one, name=f"{entry.name}/{one.name}") for one in found]
+    return {one.name: one for one in named}
+
+
+def _with_tasks(
+    corpus: data.TokenStore,
+    tasks: Mapping[str, targets.Task],
+    options: Options,
+    names: Sequence[str],
+) -> data.TokenStore:
+    """Returns a store with tasks as domains too, and reports what each is, what of it is lost, and
+    what of it stands in the training text of some domains."""
+    if not tasks:
+        return corpus
+    folder, dtype = corpus.tokenizer, np.dtype(corpus.index["dtype"])
+    length, drop = options.run.sequence_length, options.question.drop_copies
+    scored = {name: targets.text_of(task, folder, dtype) for name, task in tasks.items()}
+    cut = {name: targets.cuts(one.text, length, name) for name, one in scored.items()}
+    overlap = None
+    if names:
+        compared = {}
+        for name, task in tasks.items():
+            bare = targets.without_examples(task)
+            own = scored[name] if bare is task else targets.text_of(bare, folder, dtype)
+            compared[name] = own.text
+        overlap = data.find_overlap(corpus, compared, names)
+        if drop:
+            corpus = data.without_training(corpus, overlap.training)
+    known = dict(corpus.index.get(TOLD, {}))
+    for name, one in scored.items():
+        told = targets.told_of(
+            tasks[name],
+            one.text,
+            left_out=one.left_out,
+            contexts_cut=cut[name].contexts,
+            answers_cut=cut[name].answers,
+            overlap=overlap,
+            dropped=drop,
+        )
+        for line in targets.lines_of(name, told):
+            terminal.tell(line)
+        known[name] = dataclasses.asdict(told)
+        corpus = data.with_held_out(corpus, name, one.text, one.entry)
+    return dataclasses.replace(corpus, index={**corpus.index, TOLD: known})
 
 
 def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStore:
