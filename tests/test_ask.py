@@ -248,7 +248,7 @@ def test_a_target_that_no_domain_is_like_can_have_trials(
     assert covered.tried is None, "a covered target needs none"
 
 
-def pieces_of(store: Path, name: str, words: int = 24) -> list[str]:
+def pieces_of(store: Path, name: str, words: int = 10) -> list[str]:
     """Held-out text of a domain, in pieces."""
     found = []
     for document in documents_in(open_store(store))["validation"][name]:
@@ -261,7 +261,8 @@ def test_files_of_questions_are_asked_about(
     store: Path, measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each with the options of its own; a part of a domain's text is made of the domain."""
-    olmes = olmes_file(tmp_path / "own" / "requests.jsonl", pieces_of(store, "b"))
+    pieces = pieces_of(store, "b")
+    olmes = olmes_file(tmp_path / "own" / "requests.jsonl", pieces)
     columns = write_lines(
         tmp_path / "quiz.jsonl",
         [{"q": text[:40], "a": text[40:]} for text in pieces_of(store, "c")],
@@ -269,15 +270,15 @@ def test_files_of_questions_are_asked_about(
     given = [f"{olmes},name=own", f"{columns},prompt_column=q,answer_column=a=.5", "a=.5"]
     asked = asked_of(measured_run, tmp_path / "out", validation=given)
     told = capsys.readouterr().err
-    assert "target 'own': 60 questions" in told
-    assert "left out: 120 unconditional copies" in told
+    assert f"target 'own': {len(pieces)} questions" in told
+    assert f"left out: {2 * len(pieces)} unconditional copies" in told
     targets = asked.metrics.targets
     assert [one.unit for one in targets.values()] == [PER_BYTE, PER_BYTE, PER_TOKEN]
     assert targets["own"].composition["b"] > 0.6
     assert targets["quiz"].composition["c"] > 0.6
     assert targets["own"].importance == pytest.approx(0.5)
     assert targets["own"].task is not None
-    assert targets["own"].task.left_out == {"unconditional copies": 120}
+    assert [*targets["own"].task.left_out.values()] == [2 * len(pieces)]
     assert asked.answer.outlook is not None
     assert asked.answer.outlook.unit("all targets") == "bits per byte and nats per token"
     per_token = targets["own"].nats_per_token
@@ -291,7 +292,8 @@ def test_files_of_questions_are_asked_about(
 
 def test_a_search_for_a_task_is_trained_and_read_on_it(store: Path, tmp_path: Path) -> None:
     """Its targets' bits per byte stand in what a training says at its end."""
-    olmes = olmes_file(tmp_path / "quiz.jsonl", pieces_of(store, "b"))
+    pieces = pieces_of(store, "b")
+    olmes = olmes_file(tmp_path / "quiz.jsonl", pieces)
     run = searched(store, tmp_path / "run", "--validation", str(olmes))
     mixture = Mixture.from_json(run / "mixture.json")
     assert mixture.as_dict()["b"] > 0.5
@@ -301,7 +303,7 @@ def test_a_search_for_a_task_is_trained_and_read_on_it(store: Path, tmp_path: Pa
     main(["train", "--smoke", "--mixture", str(run), "--data", str(store), "--out", str(out)])
     read = json.loads((out / "metrics.json").read_text())
     assert read["tasks"]["quiz"]["unit"] == PER_BYTE
-    assert read["tasks"]["quiz"]["sequences"] == 60
+    assert read["tasks"]["quiz"]["sequences"] == len(pieces)
     assert 0 < read["tasks"]["quiz"]["loss"] < 8
     assert "quiz" not in read["held_out_loss_nats_per_token"]
     olmes.unlink()
@@ -312,10 +314,11 @@ def test_a_search_for_a_task_is_trained_and_read_on_it(store: Path, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_search_for_a_task_of_lm_eval(store: Path, tmp_path: Path) -> None:
-    data = gsm8k_folder(tmp_path / "data", pieces_of(store, "c"))
+    pieces = pieces_of(store, "c")
+    data = gsm8k_folder(tmp_path / "data", pieces)
     given = ("--validation", "task:gsm8k,name=sums", "b=.2", "--data_dir", str(data))
     run = searched(store, tmp_path / "run", *given)
     metrics = json.loads((run / "metrics.json").read_text())
     task = metrics["targets"]["sums"]["task"]
-    assert (task["split"], task["shots"], task["questions"]) == ("train", 0, 60)
+    assert (task["split"], task["shots"], task["questions"]) == ("train", 0, len(pieces))
     assert metrics["targets"]["sums"]["composition"]["c"] > 0.5

@@ -195,7 +195,7 @@ def test_documents_that_hold_questions_are_left_out_of_training(
 
 def test_a_question_that_does_not_fit_is_refused_in_a_line(store: Path, tmp_path: Path) -> None:
     olmes = olmes_file(tmp_path / "quiz.jsonl", ["word " * 400 + "end"])
-    with pytest.raises(DataError, match="Expected --sequence_length > .* target 'quiz'"):
+    with pytest.raises(DataError, match=r"Expected --sequence_length > .* target 'quiz'"):
         load_domains(options(store, "--validation", str(olmes)))
 
 
