@@ -18,9 +18,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,10 +34,11 @@ from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.store import Text, TokenStore, open_store
 from bydore_pyro.data.tokenizer import load_encoder
 from bydore_pyro.data.tokens import kept
-from bydore_pyro.data.words import PRIME, Pieces, token_bytes
+from bydore_pyro.data.words import PRIME, Pieces, as_words, token_bytes
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import content_hash
 
+T = TypeVar("T")
 RUN = 13  # words
 SHORTEST = 8  # words of a document that is compared
 COVERED = 0.5  # least share of a document's words
@@ -107,7 +113,6 @@ class StandingIn:
     """
 
     def __init__(self, targets: Iterable[Sequence[str]]) -> None:
-        self._pieces = Pieces.of_bytes()
         self._sought = _Sought([self._documents(texts) for texts in targets])
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
@@ -119,10 +124,13 @@ class StandingIn:
             found[self._sought.standing(documents.numbers[first], run)[0]] = True
         return found
 
-    def _documents(self, texts: Sequence[str]) -> _Documents:
-        contents = [text.encode("utf-8", "surrogatepass") for text in texts]
-        ends = np.cumsum([len(content) for content in contents], dtype=np.int64)
-        return _words_of(np.frombuffer(b"".join(contents), np.uint8), ends, self._pieces)
+    @staticmethod
+    def _documents(texts: Sequence[str]) -> _Documents:
+        words = [as_words(text.encode("utf-8", "surrogatepass")).split() for text in texts]
+        # Each process hashes words in a way of its own: all that is compared is hashed in this one.
+        hashes = np.fromiter(map(hash, chain.from_iterable(words)), np.int64).view(np.uint64)
+        every = np.arange(len(words))
+        return _Documents(hashes, np.repeat(every, [*map(len, words)]), every, len(words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,19 +150,10 @@ class _Documents:
     count: int
 
 
-def _words_of(tokens: np.ndarray, ends: np.ndarray, pieces: Pieces) -> _Documents:
-    """Documents of which each is a question."""
-    starts = ends - np.diff(ends, prepend=0)
-    words, places = pieces.words(tokens, starts[starts < len(tokens)])
-    return _Documents(
-        words, np.searchsorted(ends, places, "right"), np.arange(len(ends)), len(ends)
-    )
-
-
 def _documents(text: Text, pieces: Pieces) -> _Documents:
     """Those of a text; of choices the right ones."""
-    found = _words_of(np.asarray(text[: len(text)]), text.ends, pieces)
-    words, numbers, questions = found.words, found.numbers, text.questions
+    words, places = pieces.words(np.asarray(text[: len(text)]), text.starts)
+    numbers, questions = np.searchsorted(text.ends, places, "right"), text.questions
     count = int(questions[-1]) + 1 if len(questions) else 0
     if text.answers is not None and text.answers.right is not None:
         right = text.answers.right.astype(bool)
@@ -312,31 +311,51 @@ def _compared(
 ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
     """Yields how many tokens of a domain were read, and pairs of a training document and a document
     of a target that stands in it."""
-    text = store.train[name]
-    size, ends = len(text), text.ends
+    size, ends = len(store.train[name]), store.train[name].ends
     going_on = np.empty(0, np.int64), np.empty(0, np.int64)  # of a document that goes on
-    for begin in range(0, size, BLOCK):
-        terminal.stop_if_asked()
-        end, low = min(begin + BLOCK, size), max(0, begin - BEYOND)
-        tokens = store.read("train", name, slice(low, end + BEYOND))
-        before = int(np.searchsorted(ends, low, "right"))
-        starts = ends[before : int(np.searchsorted(ends, low + len(tokens)))] - low
-        words, places = pieces.words(tokens, starts)
+    runs_at = partial(_runs_at, store, name, pieces, sought)
+    # numpy lets other threads work.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for begin, new in _in_order(pool, runs_at, range(0, size, BLOCK)):
+            terminal.stop_if_asked()
+            end = min(begin + BLOCK, size)
+            documents, numbers = map(np.append, going_on, new)
+            later = ends[documents] > end
+            going_on = sought.once(documents[later], numbers[later])
+            yield end, sought.standing(documents[~later], numbers[~later])
 
-        def document(
-            at: np.ndarray,
-            before: int = before,
-            starts: np.ndarray = starts,
-            places: np.ndarray = places,
-        ) -> np.ndarray:
-            return before + np.searchsorted(starts, places[at], "right")
 
-        first, numbers = sought.runs_in(words, document)
-        own = (places[first] >= begin - low) & (places[first] < end - low)
-        found = np.append(going_on[0], document(first[own])), np.append(going_on[1], numbers[own])
-        later = ends[found[0]] > end
-        going_on = sought.once(found[0][later], found[1][later])
-        yield end, sought.standing(found[0][~later], found[1][~later])
+def _runs_at(
+    store: TokenStore, name: str, pieces: Pieces, sought: _Sought, begin: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The runs that are searched for and begin in a block of a domain: training documents and
+    numbers of runs."""
+    ends, low = store.train[name].ends, max(0, begin - BEYOND)
+    tokens = store.read("train", name, slice(low, begin + BLOCK + BEYOND))
+    before = int(np.searchsorted(ends, low, "right"))
+    starts = ends[before : int(np.searchsorted(ends, low + len(tokens)))] - low
+    words, places = pieces.words(tokens, starts)
+
+    def document(at: np.ndarray) -> np.ndarray:
+        return before + np.searchsorted(starts, places[at], "right")
+
+    first, numbers = sought.runs_in(words, document)
+    own = (places[first] >= begin - low) & (places[first] < begin - low + BLOCK)
+    return document(first[own]), numbers[own]
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, function: Callable[[int], T], values: Iterable[int]
+) -> Iterator[tuple[int, T]]:
+    """Yields values and what a function returns for them, a few of which are computed ahead."""
+    ahead: deque[tuple[int, Future[T]]] = deque()
+    for value in values:
+        ahead.append((value, pool.submit(function, value)))
+        if len(ahead) > 2 * (os.cpu_count() or 1):
+            first, future = ahead.popleft()
+            yield first, future.result()
+    for first, future in ahead:
+        yield first, future.result()
 
 
 def without_training(store: TokenStore, training: Mapping[str, np.ndarray]) -> TokenStore:
