@@ -3,12 +3,12 @@
 Compared are runs of 13 words (`words`), as GPT-3 did (arXiv 2005.14165, appendix C). A document of
 8 to 12 words, the shortest that GPT-3 compared, is one run of its own length. One that is shorter,
 such as "yes", would stand in any text, and is not compared. Runs that more than ten questions of a
-target share are its instructions and examples: they do not count.
+target share are its instructions and examples: their words do not count.
 
-A document of a target stands in a training document if at least half of its words, of those in runs
-that count, lie in runs that the training document has. Tülu 3 (arXiv 2411.15124) calls a test
-instance contaminated by a training instance from the same share on. A single run of 13 words is
-often a quotation, or a phrase of a licence.
+A document of a target stands in a training document if at least half of its words that count lie in
+runs that the training document has. Tülu 3 (arXiv 2411.15124) calls a test instance contaminated by
+a training instance from the same share on. A single run of 13 words is often a quotation, or a
+phrase of a licence.
 
 Of a task with choices only the right ones are compared. What begins in one training document and
 ends in another is not found. A run of words of more than 2,048 tokens may be missed.
@@ -209,10 +209,12 @@ class _Sought:
         kept, first = np.unique(which[order], return_index=True)
         self._keys, self._first = keys[kept], np.append(first, len(order))
         self._places, self._documents = places[order], documents[order]
-        self.needed = np.zeros(len(self._targets))
-        groups = np.zeros(len(order), np.int64)
-        _, found, covered = self._covered(groups, self._documents, self._places)
-        self.needed[found] = COVERED * covered
+        ends = places + self._lengths[documents]
+        own = _inside(places[counted], ends[counted], len(numbers))
+        own &= ~_inside(places[~counted], ends[~counted], len(numbers))
+        self._own = np.append(0, np.cumsum(own))
+        counts = np.bincount(numbers[own], minlength=len(self._targets))
+        self.needed = COVERED * counts
         bits = max(16, (SLOTS * len(self._keys)).bit_length())
         self._shift = np.uint64(64 - bits)
         self._table = np.zeros(2**bits, bool)
@@ -221,15 +223,16 @@ class _Sought:
     def _covered(
         self, texts: np.ndarray, documents: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns how many words of a document lie in runs that a text has: texts, documents and
-        counts, of runs' texts, documents and places, each run of a text once."""
+        """Returns how many words of a document lie in runs that a text has, of those that count:
+        texts, documents and counts, of runs' texts, documents and places, each run once."""
         order = np.lexsort((places, documents, texts))
         texts, documents, places = texts[order], documents[order], places[order]
         begins = np.ones(len(order), bool)
         begins[1:] = (np.diff(texts) != 0) | (np.diff(documents) != 0)
-        lengths = self._lengths[documents]
-        new = lengths.copy()  # words that no run before this one has covered
-        new[:-1] = np.where(begins[1:], lengths[:-1], np.minimum(lengths[:-1], np.diff(places)))
+        ends = places + self._lengths[documents]
+        first = places.copy()  # of the words that no run before this one has covered
+        first[1:] = np.where(begins[1:], places[1:], np.maximum(places[1:], ends[:-1]))
+        new = self._own[ends] - self._own[first]
         groups = np.flatnonzero(begins)
         counts = np.add.reduceat(new, groups) if len(groups) else new
         return texts[groups], documents[groups], counts
@@ -270,7 +273,7 @@ class _Sought:
         texts, documents, covered = self._covered(
             texts[each], self._documents[at], self._places[at]
         )
-        enough = covered >= self.needed[documents]
+        enough = (covered > 0) & (covered >= self.needed[documents])
         return texts[enough], documents[enough]
 
     def by_target(self, documents: np.ndarray) -> list[np.ndarray]:
@@ -279,6 +282,12 @@ class _Sought:
         for target, own in enumerate(found):
             own[self._questions[documents[self._targets[documents] == target]]] = True
         return found
+
+
+def _inside(begins: np.ndarray, ends: np.ndarray, count: int) -> np.ndarray:
+    """Which of so many words lie between a begin and its end, booleans ``(n,)``."""
+    steps = np.bincount(begins, minlength=count + 1) - np.bincount(ends, minlength=count + 1)
+    return np.cumsum(steps)[:count] > 0
 
 
 def _runs(words: np.ndarray, lengths: Iterable[int]) -> Iterator[tuple[int, np.ndarray]]:
