@@ -122,7 +122,7 @@ def _is_binary(task: Task) -> bool:
     offered = {len(request.answers) for request in task.requests}
     if offered != {1}:
         return offered == {2}
-    return len({request.answers[0].strip() for request in task.requests}) <= 2 < len(task.requests)
+    return len({request.answers[0].strip() for request in task.requests}) == 2 < len(task.requests)
 
 
 def _cautions(questions: int, size: float, *, binary: bool) -> Iterable[str]:
