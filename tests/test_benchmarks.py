@@ -19,6 +19,10 @@ QUICK = {
     "core": ("--sizes 3 --samples 10 --blocks 1", "an effective sample takes"),
     "questions": ("--domains 13 --questions target", "law, less uniform: -0."),
     "finished_runs": ("--runs 30 --domains 5 --targets 3 --kinds law linear", "linear: fitted in"),
+    "overlap": (
+        "--gigabytes 0.001 --documents 10 --planted 5 --megabytes 0.3",
+        "change: upper case: 5 by words",
+    ),
     "target": ("--smoke", "802,944 parameters"),
     "scale": ("--domains 3 12 --blocks 1 --vocabulary 500 --batch 2 16", "with 3: median"),
 }

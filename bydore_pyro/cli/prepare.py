@@ -117,7 +117,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
     pieces.join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
     with terminal.told_if_stopped("What was read is kept. Go on with the same command"):
-        without = {entry: texts_without(entry, options.rows) for entry in given.without}
+        without = {entry: _texts_without(entry, options.rows) for entry in given.without}
         plan = make_plan(given.data, *parts, tokens=given.tokens, without=without)
         processes = given.processes if given.processes is not None else os.cpu_count() or 1
         store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
@@ -135,7 +135,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
     print(f"The store is in {folder}. {terminal.visible(_next_line(store))}")
 
 
-def texts_without(entry: str, rows: RowConfig) -> list[str]:
+def _texts_without(entry: str, rows: RowConfig) -> list[str]:
     """Returns the texts of a file of --without.
 
     Raises:

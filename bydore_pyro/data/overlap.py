@@ -3,12 +3,12 @@
 Compared are runs of 13 words (`words`), as GPT-3 did (arXiv 2005.14165, appendix C). A document of
 8 to 12 words, the shortest that GPT-3 compared, is one run of its own length. One that is shorter,
 such as "yes", would stand in any text, and is not compared. Runs that more than ten questions of a
-target share are its instructions and examples: they do not count.
+target share are its instructions and examples: their words do not count.
 
-A document of a target stands in a training document if at least half of its words, of those in runs
-that count, lie in runs that the training document has. Tülu 3 (arXiv 2411.15124) calls a test
-instance contaminated by a training instance from the same share on. A single run of 13 words is
-often a quotation, or a phrase of a licence.
+A document of a target stands in a training document if at least half of its words that count lie in
+runs that the training document has. Tülu 3 (arXiv 2411.15124) calls a test instance contaminated by
+a training instance from the same share on. A single run of 13 words is often a quotation, or a
+phrase of a licence.
 
 Of a task with choices only the right ones are compared. What begins in one training document and
 ends in another is not found. A run of words of more than 2,048 tokens may be missed.
@@ -18,9 +18,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,10 +34,11 @@ from bydore_pyro.data.index import sha256_of
 from bydore_pyro.data.store import Text, TokenStore, open_store
 from bydore_pyro.data.tokenizer import load_encoder
 from bydore_pyro.data.tokens import kept
-from bydore_pyro.data.words import PRIME, Pieces, token_bytes
+from bydore_pyro.data.words import PRIME, Pieces, as_words, token_bytes
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import content_hash
 
+T = TypeVar("T")
 RUN = 13  # words
 SHORTEST = 8  # words of a document that is compared
 COVERED = 0.5  # least share of a document's words
@@ -107,7 +113,6 @@ class StandingIn:
     """
 
     def __init__(self, targets: Iterable[Sequence[str]]) -> None:
-        self._pieces = Pieces.of_bytes()
         self._sought = _Sought([self._documents(texts) for texts in targets])
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
@@ -119,10 +124,13 @@ class StandingIn:
             found[self._sought.standing(documents.numbers[first], run)[0]] = True
         return found
 
-    def _documents(self, texts: Sequence[str]) -> _Documents:
-        contents = [text.encode("utf-8", "surrogatepass") for text in texts]
-        ends = np.cumsum([len(content) for content in contents], dtype=np.int64)
-        return _words_of(np.frombuffer(b"".join(contents), np.uint8), ends, self._pieces)
+    @staticmethod
+    def _documents(texts: Sequence[str]) -> _Documents:
+        words = [as_words(text.encode("utf-8", "surrogatepass")).split() for text in texts]
+        # Each process hashes words in a way of its own: all that is compared is hashed in this one.
+        hashes = np.fromiter(map(hash, chain.from_iterable(words)), np.int64).view(np.uint64)
+        every = np.arange(len(words))
+        return _Documents(hashes, np.repeat(every, [*map(len, words)]), every, len(words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,19 +150,10 @@ class _Documents:
     count: int
 
 
-def _words_of(tokens: np.ndarray, ends: np.ndarray, pieces: Pieces) -> _Documents:
-    """Documents of which each is a question."""
-    starts = ends - np.diff(ends, prepend=0)
-    words, places = pieces.words(tokens, starts[starts < len(tokens)])
-    return _Documents(
-        words, np.searchsorted(ends, places, "right"), np.arange(len(ends)), len(ends)
-    )
-
-
 def _documents(text: Text, pieces: Pieces) -> _Documents:
     """Those of a text; of choices the right ones."""
-    found = _words_of(np.asarray(text[: len(text)]), text.ends, pieces)
-    words, numbers, questions = found.words, found.numbers, text.questions
+    words, places = pieces.words(np.asarray(text[: len(text)]), text.starts)
+    numbers, questions = np.searchsorted(text.ends, places, "right"), text.questions
     count = int(questions[-1]) + 1 if len(questions) else 0
     if text.answers is not None and text.answers.right is not None:
         right = text.answers.right.astype(bool)
@@ -210,10 +209,12 @@ class _Sought:
         kept, first = np.unique(which[order], return_index=True)
         self._keys, self._first = keys[kept], np.append(first, len(order))
         self._places, self._documents = places[order], documents[order]
-        self.needed = np.zeros(len(self._targets))
-        groups = np.zeros(len(order), np.int64)
-        _, found, covered = self._covered(groups, self._documents, self._places)
-        self.needed[found] = COVERED * covered
+        ends = places + self._lengths[documents]
+        own = _inside(places[counted], ends[counted], len(numbers))
+        own &= ~_inside(places[~counted], ends[~counted], len(numbers))
+        self._own = np.append(0, np.cumsum(own))
+        counts = np.bincount(numbers[own], minlength=len(self._targets))
+        self.needed = COVERED * counts
         bits = max(16, (SLOTS * len(self._keys)).bit_length())
         self._shift = np.uint64(64 - bits)
         self._table = np.zeros(2**bits, bool)
@@ -222,15 +223,16 @@ class _Sought:
     def _covered(
         self, texts: np.ndarray, documents: np.ndarray, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns how many words of a document lie in runs that a text has: texts, documents and
-        counts, of runs' texts, documents and places, each run of a text once."""
+        """Returns how many words of a document lie in runs that a text has, of those that count:
+        texts, documents and counts, of runs' texts, documents and places, each run once."""
         order = np.lexsort((places, documents, texts))
         texts, documents, places = texts[order], documents[order], places[order]
         begins = np.ones(len(order), bool)
         begins[1:] = (np.diff(texts) != 0) | (np.diff(documents) != 0)
-        lengths = self._lengths[documents]
-        new = lengths.copy()  # words that no run before this one has covered
-        new[:-1] = np.where(begins[1:], lengths[:-1], np.minimum(lengths[:-1], np.diff(places)))
+        ends = places + self._lengths[documents]
+        first = places.copy()  # of the words that no run before this one has covered
+        first[1:] = np.where(begins[1:], places[1:], np.maximum(places[1:], ends[:-1]))
+        new = self._own[ends] - self._own[first]
         groups = np.flatnonzero(begins)
         counts = np.add.reduceat(new, groups) if len(groups) else new
         return texts[groups], documents[groups], counts
@@ -271,7 +273,7 @@ class _Sought:
         texts, documents, covered = self._covered(
             texts[each], self._documents[at], self._places[at]
         )
-        enough = covered >= self.needed[documents]
+        enough = (covered > 0) & (covered >= self.needed[documents])
         return texts[enough], documents[enough]
 
     def by_target(self, documents: np.ndarray) -> list[np.ndarray]:
@@ -280,6 +282,12 @@ class _Sought:
         for target, own in enumerate(found):
             own[self._questions[documents[self._targets[documents] == target]]] = True
         return found
+
+
+def _inside(begins: np.ndarray, ends: np.ndarray, count: int) -> np.ndarray:
+    """Which of so many words lie between a begin and its end, booleans ``(n,)``."""
+    steps = np.bincount(begins, minlength=count + 1) - np.bincount(ends, minlength=count + 1)
+    return np.cumsum(steps)[:count] > 0
 
 
 def _runs(words: np.ndarray, lengths: Iterable[int]) -> Iterator[tuple[int, np.ndarray]]:
@@ -312,31 +320,51 @@ def _compared(
 ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
     """Yields how many tokens of a domain were read, and pairs of a training document and a document
     of a target that stands in it."""
-    text = store.train[name]
-    size, ends = len(text), text.ends
+    size, ends = len(store.train[name]), store.train[name].ends
     going_on = np.empty(0, np.int64), np.empty(0, np.int64)  # of a document that goes on
-    for begin in range(0, size, BLOCK):
-        terminal.stop_if_asked()
-        end, low = min(begin + BLOCK, size), max(0, begin - BEYOND)
-        tokens = store.read("train", name, slice(low, end + BEYOND))
-        before = int(np.searchsorted(ends, low, "right"))
-        starts = ends[before : int(np.searchsorted(ends, low + len(tokens)))] - low
-        words, places = pieces.words(tokens, starts)
+    runs_at = partial(_runs_at, store, name, pieces, sought)
+    # numpy lets other threads work.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for begin, new in _in_order(pool, runs_at, range(0, size, BLOCK)):
+            terminal.stop_if_asked()
+            end = min(begin + BLOCK, size)
+            documents, numbers = map(np.append, going_on, new)
+            later = ends[documents] > end
+            going_on = sought.once(documents[later], numbers[later])
+            yield end, sought.standing(documents[~later], numbers[~later])
 
-        def document(
-            at: np.ndarray,
-            before: int = before,
-            starts: np.ndarray = starts,
-            places: np.ndarray = places,
-        ) -> np.ndarray:
-            return before + np.searchsorted(starts, places[at], "right")
 
-        first, numbers = sought.runs_in(words, document)
-        own = (places[first] >= begin - low) & (places[first] < end - low)
-        found = np.append(going_on[0], document(first[own])), np.append(going_on[1], numbers[own])
-        later = ends[found[0]] > end
-        going_on = sought.once(found[0][later], found[1][later])
-        yield end, sought.standing(found[0][~later], found[1][~later])
+def _runs_at(
+    store: TokenStore, name: str, pieces: Pieces, sought: _Sought, begin: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The runs that are searched for and begin in a block of a domain: training documents and
+    numbers of runs."""
+    ends, low = store.train[name].ends, max(0, begin - BEYOND)
+    tokens = store.read("train", name, slice(low, begin + BLOCK + BEYOND))
+    before = int(np.searchsorted(ends, low, "right"))
+    starts = ends[before : int(np.searchsorted(ends, low + len(tokens)))] - low
+    words, places = pieces.words(tokens, starts)
+
+    def document(at: np.ndarray) -> np.ndarray:
+        return before + np.searchsorted(starts, places[at], "right")
+
+    first, numbers = sought.runs_in(words, document)
+    own = (places[first] >= begin - low) & (places[first] < begin - low + BLOCK)
+    return document(first[own]), numbers[own]
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, function: Callable[[int], T], values: Iterable[int]
+) -> Iterator[tuple[int, T]]:
+    """Yields values and what a function returns for them, a few of which are computed ahead."""
+    ahead: deque[tuple[int, Future[T]]] = deque()
+    for value in values:
+        ahead.append((value, pool.submit(function, value)))
+        if len(ahead) > 2 * (os.cpu_count() or 1):
+            first, future = ahead.popleft()
+            yield first, future.result()
+    for first, future in ahead:
+        yield first, future.result()
 
 
 def without_training(store: TokenStore, training: Mapping[str, np.ndarray]) -> TokenStore:

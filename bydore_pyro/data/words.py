@@ -115,11 +115,6 @@ class Pieces:
         known = token_bytes(folder)
         return cls(known + [None] * (vocabulary - len(known)))
 
-    @classmethod
-    def of_bytes(cls) -> Pieces:
-        """Those of text whose bytes are its tokens."""
-        return cls([bytes([byte]) for byte in range(256)])
-
     def words(self, tokens: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the hashes of words ``(n,)``, and the tokens ``(n,)`` in which they begin.
 
@@ -152,10 +147,15 @@ class Pieces:
         return hashes, token[words[full]]
 
 
+def as_words(text: bytes) -> bytes:
+    """Returns UTF-8 text in lower case, without punctuation, with spaces between words."""
+    plain = text.translate(LOWER, PUNCTUATION)
+    return plain if plain.isascii() else IDEOGRAPH.sub(rb" \g<0>", plain)
+
+
 def _pieces(token: bytes) -> list[tuple[bytes, bool]]:
     """The pieces of words in a token, and whether a word begins with each."""
-    text = IDEOGRAPH.sub(rb" \g<0>", token.translate(LOWER, PUNCTUATION))
-    parts = text.split(b" ")
+    parts = as_words(token).split(b" ")
     last = len(parts) - 1
     # An empty piece behind white space begins the word that goes on in the next token.
     return [(part, i > 0) for i, part in enumerate(parts) if part or i == last]

@@ -71,6 +71,7 @@ def told_of(
     answers_cut: int = 0,
     overlap: data.Overlap | None = None,
     dropped: bool = False,
+    sha256: str | None = None,
 ) -> Told:
     """Returns what a user is told of a task.
 
@@ -83,6 +84,7 @@ def told_of(
         overlap: What it shares with the training text, under the task's name; None where they were
             not compared.
         dropped: Whether the training documents in which questions stand are left out.
+        sha256: Of what is asked of the task; of its requests as they were read when None.
     """
     questions, size = int(text.questions[-1]) + 1, _answer_bytes(text)
     standing = {} if overlap is None else overlap.standing[task.name]
@@ -101,7 +103,7 @@ def told_of(
         standing={domain: int(own.sum()) for domain, own in by_size},
         standing_in_any=int(np.any([*standing.values()], 0).sum()) if standing else 0,
         dropped=dropped,
-        requests_sha256=requests_sha256(task.requests),
+        requests_sha256=requests_sha256(task.requests) if sha256 is None else sha256,
         cautions=tuple(_cautions(questions, size, binary=_is_binary(task))),
     )
 
@@ -120,7 +122,7 @@ def _is_binary(task: Task) -> bool:
     offered = {len(request.answers) for request in task.requests}
     if offered != {1}:
         return offered == {2}
-    return len({request.answers[0].strip() for request in task.requests}) <= 2 < len(task.requests)
+    return len({request.answers[0].strip() for request in task.requests}) == 2 < len(task.requests)
 
 
 def _cautions(questions: int, size: float, *, binary: bool) -> Iterable[str]:

@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -84,12 +84,13 @@ def by_comparing_all(
     own = [runs_of(words, length) for words, length in zip(documents, lengths, strict=True)]
     shared = Counter(run for runs in own for run in {*runs})
 
+    def words_in(number: int, found: Callable[[tuple[str, ...]], bool]) -> set[int]:
+        begins = (i for i, run in enumerate(own[number]) if found(run))
+        return {i + k for i in begins for k in range(lengths[number])}
+
     def covered(number: int, found: set[tuple[str, ...]]) -> int:
-        return len({
-            i + k
-            for i, run in enumerate(own[number]) if run in found and shared[run] <= 10
-            for k in range(lengths[number])
-        })  # fmt: skip
+        own_words = words_in(number, lambda run: shared[run] <= 10 and run in found)
+        return len(own_words - words_in(number, lambda run: shared[run] > 10))
 
     standing, places, compared = set(), set(), set()
     for number in range(len(documents)):
@@ -168,6 +169,17 @@ def test_instructions_that_many_questions_share_do_not_count(corpus: TokenStore)
         others = {"exam": tokens_of(corpus, questions), "more": tokens_of(corpus, questions[:9])}
         found = find_overlap(corpus, others)
         assert found.standing["more"]["a"].all(), "what another target shares makes no difference"
+
+
+def test_words_of_examples_do_not_count_with_those_of_a_short_question(corpus: TokenStore) -> None:
+    """Behind the same examples, questions that begin alike: one that is trained on is one."""
+    examples = prose(9000, 60)
+    questions = [f"{examples} {prose(9001 + i // 4, 3)} {prose(9100 + i, 9)}" for i in range(40)]
+    text = tokens_of(corpus, [f"{prose(9200, 50)} {questions[6]}"])
+    store = dataclasses.replace(corpus, train={"a": text})
+    found = find_overlap(store, {"exam": tokens_of(corpus, questions)})
+    assert found.compared["exam"].all()
+    assert np.flatnonzero(found.standing["exam"]["a"]).tolist() == [6]
 
 
 def test_questions_are_counted_by_their_right_answers_and_by_target(corpus: TokenStore) -> None:

@@ -15,7 +15,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from bydore_pyro.data.tokenizer import END_OF_TEXT, encode, load_encoder, train_tokenizer
-from bydore_pyro.data.words import Pieces, token_bytes
+from bydore_pyro.data.words import Pieces, as_words, token_bytes
+
+BYTES = Pieces([bytes([byte]) for byte in range(256)])  # whose tokens are bytes
 
 TEXTS = [
     "Over the hill, a rider's lamp -- twice -- went dark.\n\n\tNobody (but one) saw it!",
@@ -40,7 +42,7 @@ def hashes_of(pieces: Pieces, tokens: np.ndarray) -> list[int]:
 
 
 def of_bytes(text: str) -> list[int]:
-    return hashes_of(Pieces.of_bytes(), np.frombuffer(text.encode(), np.uint8))
+    return hashes_of(BYTES, np.frombuffer(text.encode(), np.uint8))
 
 
 def saved(tokenizer: Tokenizer, folder: Path) -> Path:
@@ -122,6 +124,7 @@ def test_equal_words_have_equal_hashes_and_others_have_others(
     assert len(hashes) == len(words)
     assert len(set(hashes)) == len(set(words))
     assert of_bytes(" ".join(words)) == hashes
+    assert [word.decode() for word in as_words(text.encode()).split()] == words
     changed = "".join(
         data.draw(st.sampled_from([one.upper(), one.lower()])) if one in string.ascii_letters
         else data.draw(st.sampled_from("\t\n \r")) if one in " \t\n\r"
@@ -134,10 +137,10 @@ def test_equal_words_have_equal_hashes_and_others_have_others(
 
 def test_a_word_begins_where_a_document_does() -> None:
     tokens = np.frombuffer(b"one two" + b"three" + b"" + b" four", np.uint8)
-    hashes, places = Pieces.of_bytes().words(tokens, np.array([0, 7, 12, 12]))
+    hashes, places = BYTES.words(tokens, np.array([0, 7, 12, 12]))
     assert hashes.tolist() == of_bytes("one two three four")
     assert places.tolist() == [0, 3, 7, 12], "of a word behind a space, the space"
-    joined, _ = Pieces.of_bytes().words(tokens, np.array([0]))
+    joined, _ = BYTES.words(tokens, np.array([0]))
     assert joined.tolist() == of_bytes("one twothree four")
 
 

@@ -138,6 +138,8 @@ def test_the_hash_is_of_contexts_answers_and_which_are_right() -> None:
         [],
     ]
     assert len({one, *map(requests_sha256, others)}) == 7
+    given = told_of(task_of(), text_of([[15]] * 300), sha256="of what is left")
+    assert given.requests_sha256 == "of what is left"
     assert told_of(task_of(), text_of([[15]] * 300)).requests_sha256 == requests_sha256(
         task_of().requests
     )
