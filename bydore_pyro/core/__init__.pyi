@@ -11,6 +11,7 @@ from .inference import Inference as Inference
 from .inference import InferenceConfig as InferenceConfig
 from .inference import fit_to_draws as fit_to_draws
 from .inference import infer as infer
+from .inference_data import as_inference_data as as_inference_data
 from .inference_data import to_inference_data as to_inference_data
 from .matching import Matching as Matching
 from .matching import Metric as Metric
