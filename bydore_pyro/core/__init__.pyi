@@ -34,6 +34,7 @@ from .point import run_mixture as run_mixture
 from .posterior import Convergence as Convergence
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
+from .posterior import draw_prior as draw_prior
 from .quadratic import value_and_derivatives as value_and_derivatives
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

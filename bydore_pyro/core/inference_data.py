@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["as_inference_data", "to_inference_data"]
 
 Program = Callable[..., Any]  # a model or a guide
-Sites = dict[str, Tensor]  # values by sample site, ``(draws, ...)``
+Sites = dict[str, Tensor]  # draws by sample site
+Shapes = dict[str, torch.Size]  # of one draw, by sample site
 
 
 def to_inference_data(
@@ -77,40 +78,34 @@ def to_inference_data(
     with torch.no_grad(), isolated(seed, keep=True):
         trace = poutine.trace(model).get_trace(*args)
         _require_whole_plates(trace)
-        plates = any(site_is_subsample(site) for site in trace.nodes.values())
-        latent, observed = _latent(trace), _observed(trace)
-        attributes: dict[str, float] = {"corrected": 0}
+        latent, observed = _shapes(trace, _latent(trace)), _shapes(trace, _observed(trace))
         if isinstance(posterior, Mapping):
-            drawn = {name: posterior[name] for name in latent if name in posterior}
-        elif plates:
+            drawn, attributes = _checked(posterior, latent), {"corrected": 0.0}
+        elif any(site_is_subsample(site) for site in trace.nodes.values()):
             found = Predictive(posterior, num_samples=num_draws)(*args)
-            drawn = {name: found[name][None] for name in latent if name in found}
+            drawn, attributes = _shaped(found, latent, (1, num_draws)), {"corrected": 0.0}
         else:
-            corrected = corrected_draws(model, posterior, *args, num_draws=num_draws, seed=seed)
-            drawn, fit = {n: x[None] for n, x in corrected.sites.items()}, corrected.fit
-            attributes = {"corrected": int(corrected.corrected), "khat": fit.khat}
-            attributes |= {"effective_draws": fit.effective_draws, "width": fit.width or 1.0}
+            drawn, attributes = _corrected(model, posterior, args, num_draws, seed)
         if missing := [name for name in latent if name not in drawn]:
             raise ValueError(f"Expected a posterior of all latent sites, actual none of {missing}")
-        free = poutine.uncondition(model)
-        prior = Predictive(free, num_samples=num_draws, return_sites=[*latent, *observed])(*args)
-        predicted = {}
+        free, both = poutine.uncondition(model), {**latent, **observed}
+        prior = Predictive(free, num_samples=num_draws, return_sites=[*both])(*args)
+        prior, predicted = _shaped(prior, both, (1, num_draws)), {}
         if observed:
             chains = next(iter(drawn.values())).shape[:2]
-            flat = {name: x.flatten(0, 1) for name, x in drawn.items()}
-            found = Predictive(free, posterior_samples=flat, return_sites=observed)(*args)
-            predicted = {name: x.unflatten(0, chains) for name, x in found.items()}
+            flat = {name: value.flatten(0, 1) for name, value in drawn.items()}
+            predicted = Predictive(free, posterior_samples=flat, return_sites=[*observed])(*args)
+            predicted = _shaped(predicted, observed, chains)
     constant = _numbers(inspect.signature(model).bind(*args).arguments)
     groups = {
         "posterior": drawn,
-        "prior": {name: prior[name][None] for name in latent},
+        "prior": {name: prior[name] for name in latent},
         "posterior_predictive": predicted,
-        "prior_predictive": {name: prior[name][None] for name in observed},
+        "prior_predictive": {name: prior[name] for name in observed},
         "observed_data": {name: trace.nodes[name]["value"] for name in observed},
         "constant_data": constant,
     }
-    shapes = {name: x.shape for name, x in constant.items()}
-    shapes |= {name: trace.nodes[name]["value"].shape for name in (*latent, *observed)}
+    shapes = {name: value.shape for name, value in constant.items()} | both
     named = {n: _dimensions(n, shape, trace, dims or {}) for n, shape in shapes.items()}
     return as_inference_data(groups, coords=coords, dims=named, attributes=attributes)
 
@@ -164,6 +159,39 @@ def _observed(trace: poutine.Trace) -> list[str]:
         and trace.nodes[name]["value"].numel()
         and not trace.nodes[name]["infer"].get("_deterministic")
     ]
+
+
+def _shapes(trace: poutine.Trace, names: list[str]) -> Shapes:
+    return {name: trace.nodes[name]["value"].shape for name in names}
+
+
+def _checked(draws: Mapping[str, Tensor], latent: Shapes) -> Sites:
+    """Returns draws ``(chains, draws, ...)`` of the latent sites; others have another shape."""
+    drawn = {name: draws[name] for name in latent if name in draws}
+    for name, value in drawn.items():
+        if value.shape[2:] != latent[name]:
+            expected = ", ".join(map(str, ("chains", "draws", *latent[name])))
+            raise ValueError(
+                f"Expected draws of {name!r} of shape ({expected}), actual {tuple(value.shape)}"
+            )
+    return drawn
+
+
+def _shaped(found: Sites, shapes: Shapes, draws: Sequence[int]) -> Sites:
+    """Returns what `Predictive` found, without the dimensions that it adds for plates."""
+    return {n: found[n].reshape(*draws, *shape) for n, shape in shapes.items() if n in found}
+
+
+def _corrected(
+    model: Program, guide: Program, args: tuple[Any, ...], num_draws: int, seed: int
+) -> tuple[Sites, dict[str, float]]:
+    """Returns draws of a guide ``(1, D, ...)``, corrected where they can be, and attributes."""
+    found = corrected_draws(model, guide, *args, num_draws=num_draws, seed=seed)
+    attributes = {"corrected": float(found.corrected), "khat": found.fit.khat}
+    attributes["effective_draws"] = found.fit.effective_draws
+    if found.fit.width is not None:
+        attributes["width"] = found.fit.width
+    return {name: value[None] for name, value in found.sites.items()}, attributes
 
 
 def _require_whole_plates(trace: poutine.Trace) -> None:

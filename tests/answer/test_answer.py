@@ -19,7 +19,6 @@ from bydore_pyro.answer.answer import (
     answer_of,
     by_law,
     candidate,
-    inference_data,
 )
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.outlook import outlook_of
@@ -110,7 +109,7 @@ def test_each_draw_takes_its_length_by_chance() -> None:
 def test_inference_data_tells_whether_it_is_to_be_believed(fit: GuideFit | None) -> None:
     posterior = dataclasses.replace(drawn(), fit=fit)
     answer = answer_of(FOUND, posterior, QUESTION, trials_of(5.0, 5.01))
-    data = inference_data(answer)["posterior"]
+    data = answer.to_inference_data()["posterior"]
     assert set(data.data_vars) == {"w", "s", "composition", "length"}
     assert data["w"].dims == data["composition"].dims == ("chain", "draw", "domain")
     assert data["length"].dims == ("chain", "draw")
