@@ -79,23 +79,25 @@ def to_inference_data(
         trace = poutine.trace(model).get_trace(*args)
         _require_whole_plates(trace)
         latent, observed = _shapes(trace, _latent(trace)), _shapes(trace, _observed(trace))
+        at_once = False  # whether all draws can be of one run, as those that are weighed are
         if isinstance(posterior, Mapping):
             drawn, attributes = _checked(posterior, latent), {"corrected": 0.0}
         elif any(site_is_subsample(site) for site in trace.nodes.values()):
             found = Predictive(posterior, num_samples=num_draws)(*args)
             drawn, attributes = _shaped(found, latent, (1, num_draws)), {"corrected": 0.0}
         else:
+            at_once = True
             drawn, attributes = _corrected(model, posterior, args, num_draws, seed)
         if missing := [name for name in latent if name not in drawn]:
             raise ValueError(f"Expected a posterior of all latent sites, actual none of {missing}")
         free, both = poutine.uncondition(model), {**latent, **observed}
-        prior = Predictive(free, num_samples=num_draws, return_sites=[*both])(*args)
-        prior, predicted = _shaped(prior, both, (1, num_draws)), {}
+        how: dict[str, Any] = {"return_sites": [*both], "parallel": at_once}
+        found = Predictive(free, num_samples=num_draws, **how)(*args)
+        prior, predicted = _shaped(found, both, (1, num_draws)), {}
         if observed:
             chains = next(iter(drawn.values())).shape[:2]
             flat = {name: value.flatten(0, 1) for name, value in drawn.items()}
-            predicted = Predictive(free, posterior_samples=flat, return_sites=[*observed])(*args)
-            predicted = _shaped(predicted, observed, chains)
+            predicted = _shaped(Predictive(free, flat, **how)(*args), observed, chains)
     constant = _numbers(inspect.signature(model).bind(*args).arguments)
     groups = {
         "posterior": drawn,
