@@ -43,13 +43,13 @@ MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
 # Share of a target's gradient that the domains may leave unexplained if its composition is to say
 # what its loss will be. Covered targets left .04 to .23, withheld ones .54 to .81.
 COVERED = 0.4
+HARDLY = 0.7  # from which on the weights are little more than a guess
 PRIOR_DRAWS = 1000
-# Dimensions of what an answer's `to_inference_data` holds by domain.
-BY_DOMAIN = {
+# Of what an answer holds by domain, for ArviZ.
+DIMENSIONS = {
     **dict.fromkeys(("w", "composition", "beta", "linear"), ("domain",)),
     "precision": ("domain", "other_domain"),
 }
-HARDLY = 0.7  # from which on the weights are little more than a guess
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ class Answer:
         return core.as_inference_data(
             groups,
             coords={"domain": self.names, "other_domain": self.names},
-            dims=BY_DOMAIN,
+            dims=DIMENSIONS,
             attributes=attributes,
         )
 

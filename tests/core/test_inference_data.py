@@ -188,6 +188,8 @@ def test_arviz_summarises_and_draws_it(small: Any) -> None:
     assert list(table.index) == [f"shares[{part}]" for part in PARTS]
     shares = small["posterior"]["shares"]
     np.testing.assert_allclose(table["mean"].astype(float), shares.mean(DRAWS), atol=0.006)
+    with pytest.raises((TypeError, ValueError, KeyError), match=r"log_likelihood|log likelihood"):
+        arviz.loo(small)
     for plot in (arviz.plot_forest, arviz.plot_trace):
         plot(small)
         assert pyplot.get_fignums()
