@@ -132,6 +132,10 @@ def test_the_python_of_the_core_runs(block: str, capsys: pytest.CaptureFixture[s
         found, exact = names["guide"].posterior(), Dirichlet(torch.tensor([13.0, 6, 4]))
         torch.testing.assert_close(found.mean, exact.mean, atol=0.02, rtol=0)
         torch.testing.assert_close(found.stddev, exact.stddev, atol=0, rtol=0.05)
+    if "plot_triangle" in block:  # the evidence is largest at linear / precision
+        found = names["data"]["posterior"]
+        assert found.attrs["corrected"] == 1
+        assert float(found["weights"].sel(domain="web").mean()) == pytest.approx(0.4, abs=0.01)
 
 
 def test_the_python_of_the_law_runs(

@@ -4,7 +4,6 @@ from .answer import Answer as Answer
 from .answer import answer_of as answer_of
 from .answer import by_law as by_law
 from .answer import candidate as candidate
-from .answer import inference_data as inference_data
 from .best import best_of as best_of
 from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
@@ -25,6 +24,7 @@ from .outlook import outlook_of as outlook_of
 from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
 from .plots import picture_label as picture_label
+from .plots import plot_triangle as plot_triangle
 from .plots import plot_weights as plot_weights
 from .question import Question as Question
 from .question import TargetRun as TargetRun

@@ -69,6 +69,14 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     return figure
 
 
+def triangle_figure(record: RunRecord) -> Figure | None:
+    """Draws where the weights of three domains probably lie; None of more, or without draws."""
+    if record.draws is None:
+        return None
+    names, weights = record.mixture.names, record.mixture.weights
+    return answer.plot_triangle({"draws": record.draws}, names, {"the weights": weights})
+
+
 def curves_figure(outlook: answer.Outlook) -> Figure | None:
     """Draws each domain's loss over its effective tokens: the law with its interval, and the runs
     that it rests on."""
