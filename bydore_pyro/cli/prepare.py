@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro import mixture, pieces, shards, terminal
+from bydore_pyro import mixture, pieces, shards, targets, terminal
 from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, option, parse_options
 from bydore_pyro.data import (
     SPLITS,
@@ -21,7 +21,6 @@ from bydore_pyro.data import (
     in_pieces,
     is_row_file,
     make_plan,
-    name_of_validation_file,
     prepare,
     read_rows,
     read_text,
@@ -78,9 +77,13 @@ class PrepareConfig(Checked):
     )
     without: list[str] = option(
         [],
-        "Leave out training documents that contain documents of these targets: files of rows "
-        "(--text_column) or of text (.txt).",
+        "Leave out training documents that contain documents of these targets: files of questions, "
+        "of rows (--text_column), of text (.txt), or task:NAME, as for bydore search.",
     )
+    data_dir: str | None = option(
+        None, "Folder with TASK/SPLIT.jsonl or .parquet, the data of task:NAME."
+    )
+    hub: bool = option(False, "Fetch from the hub the data of task:NAME that --data_dir lacks.")
     cluster: str | None = option(None, pieces.CLUSTER)
 
 
@@ -117,7 +120,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
     pieces.join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
     with terminal.told_if_stopped("What was read is kept. Go on with the same command"):
-        without = {entry: _texts_without(entry, options.rows) for entry in given.without}
+        without = _texts_without(given, options.rows)
         plan = make_plan(given.data, *parts, tokens=given.tokens, without=without)
         processes = given.processes if given.processes is not None else os.cpu_count() or 1
         store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
@@ -135,26 +138,38 @@ def prepare_command(arguments: Sequence[str]) -> None:
     print(f"The store is in {folder}. {terminal.visible(_next_line(store))}")
 
 
-def _texts_without(entry: str, rows: RowConfig) -> list[str]:
-    """Returns the texts of a file of --without.
+def _texts_without(given: PrepareConfig, rows: RowConfig) -> dict[str, list[str]]:
+    """Returns the texts that --without names, by name: questions of files and tasks with their
+    answers, or plain text.
 
     Raises:
-        DataError: When there is none, or it holds no text or what cannot be read.
+        DataError: When one is no file or task, or holds no text or what cannot be read.
     """
-    if name_of_validation_file(entry) is None or not Path(entry).is_file():
-        raise DataError(
-            f"Expected a file of rows (.jsonl, .parquet) or of text (.txt) for --without, found "
-            f"{entry}"
+    found: dict[str, list[str]] = {}
+    for entry in (one for text in given.without for one in targets.entries_of(text)):
+        path = Path(entry.file or "")
+        if entry.task is None and (entry.file is None or not path.is_file()):
+            raise DataError(
+                "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for "
+                f"--without, found {entry.file or entry.name}"
+            )
+        tasks = targets.tasks_named(
+            entry, on_error=rows.on_error, data_dir=given.data_dir, hub=given.hub
         )
-    path, config = Path(entry), replace(rows, domain_column=None)
-    if is_row_file(path):
-        read = read_rows(path, config)
-    else:
-        read = in_pieces(read_text(path, config), CorpusConfig())
-    texts = [row.text for row in read if row.text and row.text.strip()]
-    if not texts:
-        raise DataError(f"Expected text in the file of --without, found none in {entry}")
-    return texts
+        for name, task in tasks.items():
+            found[name] = targets.texts_of(task)
+        if tasks:
+            continue
+        if is_row_file(path):
+            column = entry.text_column or rows.text_column
+            read = read_rows(path, replace(rows, text_column=column, domain_column=None))
+        else:
+            read = in_pieces(read_text(path, rows), CorpusConfig())
+        texts = [row.text for row in read if row.text and row.text.strip()]
+        if not texts:
+            raise DataError(f"Expected text in the file of --without, found none in {path}")
+        found[entry.name] = texts
+    return found
 
 
 def _next_line(store: TokenStore) -> str:

@@ -43,6 +43,7 @@ RUN = 13  # words
 SHORTEST = 8  # words of a document that is compared
 COVERED = 0.5  # least share of a document's words
 SHARED = 10  # most questions that have a run that counts
+MOST = 10**9  # training tokens that are read: a minute of a core
 BLOCK = 2**16  # tokens that are compared at once: their arrays stay in a processor's cache
 BEYOND = 2**11  # tokens that are read before and behind a block, where words and runs go on
 SLOTS = 16  # of a table, for each run that is searched for
@@ -57,23 +58,30 @@ class Overlap:
             and domain; a document of plain text is a question. Domains without any are missing.
         compared: Which questions were long enough to be compared, booleans ``(q,)`` by target.
         training: The training documents in which they stand, by domain: their numbers, ascending.
+        share: Of the training text that was compared.
     """
 
     standing: Mapping[str, Mapping[str, np.ndarray]]
     compared: Mapping[str, np.ndarray]
     training: Mapping[str, np.ndarray]
+    share: float = 1.0
 
 
 def find_overlap(
-    store: TokenStore, targets: Mapping[str, Text], names: Iterable[str] | None = None
+    store: TokenStore,
+    targets: Mapping[str, Text],
+    names: Iterable[str] | None = None,
+    most: int = MOST,
 ) -> Overlap:
     """Returns which documents of targets stand in the training text of which domains, and in which
-    documents of it. Reads all of this text once, however many targets there are.
+    documents of it. Reads this text once, however many targets there are. Of more than so many
+    tokens it reads blocks that are spread evenly: what is found is then a lower bound.
 
     Args:
         store: Has the training text, and the tokenizer of the targets too.
         targets: Their text by name; some 200 bytes of memory a word.
         names: The domains that are trained on; all of the store when None.
+        most: Tokens that are read, about.
 
     Raises:
         DataError: When the tokenizer cannot be read, or a file was cut.
@@ -86,10 +94,12 @@ def find_overlap(
     standing: dict[str, dict[str, np.ndarray]] = {target: {} for target in targets}
     training: dict[str, np.ndarray] = {}
     done, total = 0, sum(len(store.train[name]) for name in names)
+    step = max(1, -(-total // most))  # one block of so many is read
     with terminal.progress_bar("compare with targets") as bar:
         for name in names:
             numbers, documents = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-            for read, (of_training, of_targets) in _compared(store, name, pieces, sought):
+            found = _compared(store, name, pieces, sought, step)
+            for read, (of_training, of_targets) in found:
                 numbers.append(of_training)
                 documents.append(of_targets)
                 bar(width * (done + read), width * total, name)
@@ -102,7 +112,7 @@ def find_overlap(
                 if questions.any():
                     standing[target][name] = questions
     compared = sought.by_target(np.flatnonzero(sought.needed))
-    return Overlap(standing, dict(zip(targets, compared, strict=True)), training)
+    return Overlap(standing, dict(zip(targets, compared, strict=True)), training, 1 / step)
 
 
 class StandingIn:
@@ -316,22 +326,23 @@ def _power(exponent: int) -> np.uint64:
 
 
 def _compared(
-    store: TokenStore, name: str, pieces: Pieces, sought: _Sought
+    store: TokenStore, name: str, pieces: Pieces, sought: _Sought, step: int
 ) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]]:
-    """Yields how many tokens of a domain were read, and pairs of a training document and a document
-    of a target that stands in it."""
+    """Yields up to which token a domain was read, one block of `step`, and pairs of a training
+    document and a document of a target that stands in it."""
     size, ends = len(store.train[name]), store.train[name].ends
     going_on = np.empty(0, np.int64), np.empty(0, np.int64)  # of a document that goes on
     runs_at = partial(_runs_at, store, name, pieces, sought)
     # numpy lets other threads work.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for begin, new in _in_order(pool, runs_at, range(0, size, BLOCK)):
+        for begin, new in _in_order(pool, runs_at, range(0, size, step * BLOCK)):
             terminal.stop_if_asked()
             end = min(begin + BLOCK, size)
             documents, numbers = map(np.append, going_on, new)
             later = ends[documents] > end
             going_on = sought.once(documents[later], numbers[later])
             yield end, sought.standing(documents[~later], numbers[~later])
+    yield size, sought.standing(*going_on)
 
 
 def _runs_at(

@@ -127,7 +127,13 @@ def with_targets(
     for entry in entries:
         if entry.file is None and entry.task is None:
             continue
-        found_tasks = _tasks_of(entry, options, text_column)
+        found_tasks = targets.tasks_named(
+            entry,
+            text_column=text_column,
+            on_error=options.rows.on_error,
+            data_dir=asked.data_dir,
+            hub=asked.hub,
+        )
         if not found_tasks:
             column = entry.text_column or text_column or TEXT_COLUMN
             rows = data.RowConfig(text_column=column, on_error=options.rows.on_error)
@@ -165,35 +171,6 @@ def with_targets(
     return corpus
 
 
-def _tasks_of(
-    entry: targets.Entry, options: Options, text_column: str | None
-) -> dict[str, targets.Task]:
-    """Returns the task that a file holds, or those of a group, by name; none of plain text."""
-    asked = options.question
-    if entry.task is not None:
-        found = targets.tasks_of(
-            entry.task,
-            shots=entry.shots or 0,
-            score=entry.score,
-            data_dir=asked.data_dir,
-            hub=asked.hub,
-        )
-    else:
-        path, columns = Path(entry.file or ""), entry.columns
-        if not columns.named:
-            columns = dataclasses.replace(columns, text=text_column)
-        if not data.is_row_file(path):
-            return {}
-        task = targets.read_task(
-            path, columns, name=entry.name, score=entry.score, on_error=options.rows.on_error
-        )
-        found = [] if task is None else [task]
-    if len(found) == 1:
-        return {entry.name: dataclasses.replace(found[0], name=entry.name)}
-    named = [dataclasses.replace(one, name=f"{entry.name}/{one.name}") for one in found]
-    return {one.name: one for one in named}
-
-
 def _with_tasks(
     corpus: data.TokenStore,
     tasks: Mapping[str, targets.Task],
@@ -228,6 +205,7 @@ def _with_tasks(
             answers_cut=cut[name].answers,
             overlap=overlap,
             dropped=drop,
+            sha256=one.entry["task"]["requests_sha256"],
         )
         for line in targets.lines_of(name, told):
             terminal.tell(line)

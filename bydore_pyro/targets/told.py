@@ -38,6 +38,7 @@ class Told:
         answers_cut: Questions of which an answer loses its beginning.
         left_out: Rows that are not scored, by reason.
         compared: Questions that were compared with the training text; None where none was.
+        read: Share of the training text with which they were compared.
         standing: Questions that stand in training text, by domain.
         standing_in_any: Questions that stand in one domain or more.
         dropped: Whether the training documents in which they stand are left out.
@@ -55,6 +56,7 @@ class Told:
     answers_cut: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     compared: int | None = None
+    read: Number = 1.0
     standing: Mapping[str, int] = field(default_factory=dict)
     standing_in_any: int = 0
     dropped: bool = False
@@ -100,6 +102,7 @@ def told_of(
         answers_cut=answers_cut,
         left_out=dict(task.left_out if left_out is None else left_out),
         compared=None if overlap is None else int(overlap.compared[task.name].sum()),
+        read=1.0 if overlap is None else overlap.share,
         standing={domain: int(own.sum()) for domain, own in by_size},
         standing_in_any=int(np.any([*standing.values()], 0).sum()) if standing else 0,
         dropped=dropped,
@@ -175,10 +178,11 @@ def _of_standing(told: Told) -> str:
     assert told.compared is not None
     short = told.questions - told.compared
     of = f"{told.compared:,} questions" + (f" ({short:,} are too short to compare)" * bool(short))
+    text = "the training text" if told.read == 1 else f"{told.read:.0%} of the training text"
     if not told.standing:
-        return f"none of {of} also stands in the training text"
+        return f"none of {of} also stands in {text}"
     places = [f"{count:,} in '{domain}'" for domain, count in told.standing.items()]
-    line = f"{told.standing_in_any:,} of {of} also stand in the training text: "
+    line = f"{told.standing_in_any:,} of {of} also stand in {text}: "
     line += listed(places, FEW_NAMES)
     if told.dropped:
         return f"{line}; the training documents that contain them are left out"

@@ -140,7 +140,7 @@ def test_documents_of_targets_are_left_out_of_training_text(
     told = capsys.readouterr().out
     index = open_store(tmp_path / "out").index
     assert index["domains"]["a"]["in_targets_dropped"] == 3
-    assert index["without"][str(exam)]["documents"] == 2
+    assert index["without"]["exam"]["documents"] == 2
     assert "in targets" in told.splitlines()[0]
     assert "In targets: documents that contain a document of --without" in told
     prepare_command([*options, "--out", str(tmp_path / "plain")])

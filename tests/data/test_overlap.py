@@ -131,6 +131,21 @@ def test_what_stands_in_training_text_is_what_comparing_all_finds(
         assert len(compared) < 60
 
 
+def test_of_much_training_text_a_part_is_read(
+    corpus: TokenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are spread evenly: what is found there is found in all."""
+    monkeypatch.setattr(overlap, "BLOCK", 300)
+    questions = [" ".join(text.split()[5:25]) for text in trained(corpus, "a")]
+    targets = {"exam": tokens_of(corpus, questions)}
+    whole = find_overlap(corpus, targets)
+    total = sum(map(len, corpus.train.values()))
+    part = find_overlap(corpus, targets, most=total // 3 + 1)
+    assert (whole.share, part.share) == (1.0, 1 / 3)
+    assert {*part.training["a"]} < {*whole.training["a"]}
+    assert len(part.training["a"]) > len(whole.training["a"]) / 6
+
+
 def test_white_space_case_and_punctuation_make_no_difference(corpus: TokenStore) -> None:
     texts = trained(corpus, "a")
     words = texts[3].split()[:40]
