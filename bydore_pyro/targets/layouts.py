@@ -109,17 +109,17 @@ def _pair(row: Columns, prompt: str, answer: str, between: str = "") -> list[Que
 
     Where neither has white space at the border, `between` is put there.
     """
-    asked, found = row[prompt], row[answer]
+    asked, found, note = row[prompt], row[answer], ""
     if not is_chat(found):
         found, note = _first_of(found)
+    if found is None:
+        return []
     if is_chat(asked) or is_chat(found):
         before = turns_of(asked, prompt) if is_chat(asked) else [Turn("user", text(asked, prompt))]
         behind = (
             turns_of(found, answer) if is_chat(found) else [Turn("assistant", text(found, answer))]
         )
         return [Question((one,), (0,)) for one in answers_in([*before, *behind], len(before))]
-    if found is None:
-        return []
     asked, found = text(asked, prompt), text(found, answer)
     touch = asked[-1:].strip() and found[:1].strip()
     return [Question(((asked, between + found if touch else found),), (0,), note=note)]
@@ -248,7 +248,7 @@ def _context(row: Columns, question: str) -> str:
 
 def _without_headings(found: str) -> str:
     """A text of HellaSwag without what WikiHow's editor put into brackets."""
-    return re.sub(" {2,}", " ", re.sub(r"\[\w+\]", "", found.replace(" [title]", ".")))
+    return re.sub(" {2,}", " ", re.sub(r"\[\w+\]", "", found.replace(" [title]", "."))).strip()
 
 
 def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str, ...]]:
