@@ -95,6 +95,27 @@ def of_columns(prompt: str | None, answer: str) -> Layout:
     return Layout(what=what, keys=keys, read=read)
 
 
+def of_choices(prompt: str, answer: str, columns: Iterable[str]) -> Layout | None:
+    """Returns the layout of columns that options name beside columns of choices, of which the
+    answer says which is right; None where there are no choices.
+
+    Args:
+        prompt: Column of what stands before the choices, as it stands.
+        answer: Column of the label.
+        columns: Of the rows.
+    """
+    each = next(iter(_choice_columns({*columns} - {prompt, answer})), None)
+    if each is None:
+        return None
+
+    def read(row: Columns) -> list[Question]:
+        context = text(data.column_of(row, prompt, "prompt_column"), prompt)
+        return _offered(row, context, each, data.column_of(row, answer, "answer_column"))
+
+    keys = (prompt, *each, answer)
+    return Layout(what=f"{_named(keys)} ({CHOICE_RENDERED})", keys=keys, read=read)
+
+
 def _named(keys: Sequence[str]) -> str:
     *before, last = (f"'{key}'" for key in keys)
     return f"the columns {', '.join(before)} and {last}" if before else f"the column {last}"
@@ -225,15 +246,20 @@ def _distracted(row: Columns) -> list[Question]:
 
 def _chosen(row: Columns, question: str, columns: Sequence[str], label: str) -> list[Question]:
     """A question with choices, in one column or in a column each."""
-    if is_hidden(row[label]):
+    return _offered(row, _context(row, question), columns, row[label], plain=question != "ctx")
+
+
+def _offered(
+    row: Columns, context: str, columns: Sequence[str], label: Any, *, plain: bool = True
+) -> list[Question]:
+    """The choices of a row behind a context; unless they are plain, with WikiHow's headings."""
+    if is_hidden(label):
         return []
     choices, marks = _choices(row, columns)
-    context = _context(row, question)
     texts = [text(one, columns[0]) for one in choices]
-    if question == "ctx":
-        texts = [_without_headings(one) for one in texts]
-    offered = tuple((context, f" {one.lstrip()}") for one in texts)
-    return [Question(offered, label=row[label], choices=tuple(choices), marks=marks)]
+    texts = [one.lstrip() if plain else _without_headings(one) for one in texts]
+    offered = tuple((context, f" {one}") for one in texts)
+    return [Question(offered, label=label, choices=tuple(choices), marks=marks)]
 
 
 def _context(row: Columns, question: str) -> str:
@@ -281,17 +307,6 @@ def _asked(columns: set[str]) -> list[Layout]:
     question = next((name for name in QUESTIONS if name in columns), None)
     if label is None or question is None or "premise" in columns:
         return []
-    offered: list[tuple[str, ...]] = [(name,) for name in CHOICES if name in columns]
-    stems: dict[str, list[str]] = {}
-    for name in sorted(columns - {label}):
-        if match := EACH.fullmatch(name):
-            stems.setdefault(match["stem"], []).append(name)
-    for names in stems.values():
-        marks = [match["mark"] for name in names if (match := EACH.fullmatch(name))]
-        begun = next((one for one in ("0123456789", "123456789", "ABCDEFGH", "abcdefgh")
-                      if marks == [*one[: len(marks)]]), None)  # fmt: skip
-        if len(names) > 1 and begun:
-            offered.append(tuple(names))
     return [
         Layout(
             what=f"{_named((question, *each, label))} ({CHOICE_RENDERED})",
@@ -300,8 +315,24 @@ def _asked(columns: set[str]) -> list[Layout]:
             read=partial(_chosen, question=question, columns=each, label=label),
             first=_first({question, *each, label} | (columns & {"subject"})),
         )
-        for each in offered
+        for each in _choice_columns(columns - {label})
     ]
+
+
+def _choice_columns(columns: set[str]) -> list[tuple[str, ...]]:
+    """The columns that hold choices: one of all, or one each."""
+    offered: list[tuple[str, ...]] = [(name,) for name in CHOICES if name in columns]
+    stems: dict[str, list[str]] = {}
+    for name in sorted(columns):
+        if match := EACH.fullmatch(name):
+            stems.setdefault(match["stem"], []).append(name)
+    for names in stems.values():
+        marks = [match["mark"] for name in names if (match := EACH.fullmatch(name))]
+        begun = next((one for one in ("0123456789", "123456789", "ABCDEFGH", "abcdefgh")
+                      if marks == [*one[: len(marks)]]), None)  # fmt: skip
+        if len(names) > 1 and begun:
+            offered.append(tuple(names))
+    return offered
 
 
 # Benchmarks whose labels are known to be numbers from 0 or 1.

@@ -16,12 +16,13 @@ from typing import Any, Literal
 
 from bydore_pyro import data
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.targets.labels import First, Question, right_answers
+from bydore_pyro.targets.labels import First, Question, means_a_choice, right_answers
 from bydore_pyro.targets.layouts import (
     QUESTION_AND_TEXT,
     Layout,
     Placed,
     layouts_of,
+    of_choices,
     of_columns,
 )
 from bydore_pyro.targets.rendered import OLMES, SAMPLES, Found, olmes_questions, sample_questions
@@ -112,8 +113,15 @@ def read_task(
             left_out[UNREADABLE] += 1
         else:
             rows.append((place, row))
+    if not rows:
+        raise DataError(f"Expected rows, found none in {path}")
     try:
         reader = _reader(rows, columns)
+        if reader is None and score == "choice":
+            raise DataError(
+                "Expected questions with choices, which score=choice compares, found plain text, "
+                f"{rows[0][0]}"
+            )
         if reader is None:
             return None
         questions = reader.read(rows, left_out, on_error)
@@ -157,7 +165,7 @@ class _Reader:
 def _reader(rows: Placed, columns: Columns) -> _Reader | None:
     """How all rows are read; None where they hold plain text."""
     if columns.answer is not None:
-        return _by_layout(of_columns(columns.prompt, columns.answer))
+        return _by_layout(_by_columns(rows, columns.prompt, columns.answer))
     kinds: dict[frozenset[str], _Reader | None] = {}
     chosen: tuple[str, _Reader] | None = None
     others: list[tuple[str, Mapping[str, Any]]] = []
@@ -208,6 +216,20 @@ def _holds_its_question(rows: Placed) -> bool:
             f"says how they are read, {place}"
         )
     return all(holding)
+
+
+def _by_columns(rows: Placed, prompt: str | None, answer: str) -> Layout:
+    """The layout of columns that options name: of choices, where they stand beside and all labels
+    mean one, else of prompts and answers."""
+    plain = of_columns(prompt, answer)
+    chosen = None if prompt is None else of_choices(prompt, answer, rows[0][1])
+    if chosen is None:
+        return plain
+    try:
+        questions = [one for _, row in rows for one in chosen.read(row)]
+    except DataError:
+        return plain
+    return chosen if questions and all(map(means_a_choice, questions)) else plain
 
 
 def _kind(known: frozenset[str], row: Mapping[str, Any], place: str) -> _Reader | None:

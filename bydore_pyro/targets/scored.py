@@ -96,7 +96,8 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
         "validation": {
             "tokens": len(text),
             "documents": len(text.ends),
-            "independent_documents": len(requests),
+            "independent_documents": len(text.ends),
+            "questions": len(requests),
             "bytes": documents.bytes,
             "answer_bytes": int(text.answers.sizes.sum()),
             "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),

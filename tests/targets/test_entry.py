@@ -83,6 +83,10 @@ def test_a_column_with_an_equals_sign_is_written_with_its_share() -> None:
         ),
         ("web,text_column=a", "Expected a file of rows with text_column, found the target 'web'"),
         ("a.txt,text_column=a", "Expected a file of rows with text_column, found the target 'a'"),
+        (
+            "a.txt,score=choice",
+            "Expected a file of rows or a task with score, found the target 'a'",
+        ),
         ("q.csv,shots=3", "Expected a task with shots, found the target 'q' without"),
         ("task:mmlu,answer_column=a", "Expected a file of rows with answer_column, found the targ"),
         ("task:mmlu,shots=many", "Expected a whole number as shots, found 'many'"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.targets.labels import First, Question, is_hidden, right_answers
+from bydore_pyro.targets.labels import First, Question, is_hidden, means_a_choice, right_answers
 
 
 def question(label: Any, choices: tuple[Any, ...] = ("x", "y", "z"), marks: str = "") -> Question:
@@ -64,6 +64,8 @@ def test_a_label_that_means_no_choice_is_named() -> None:
     for label in ("D", 7, "w", {"a": 1}, [0, 9]):
         with pytest.raises(DataError, match=r"means one of 3 choices .* found .*, line 2"):
             read(question("x"), question(label))
+        assert not means_a_choice(question(label))
+    assert all(map(means_a_choice, map(question, ("x", "b", 0, 3))))
 
 
 def test_labels_of_hidden_answers() -> None:

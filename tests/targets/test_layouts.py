@@ -7,7 +7,7 @@ from task_rows import KINDS
 
 from bydore_pyro.errors import DataError
 from bydore_pyro.targets.labels import Question
-from bydore_pyro.targets.layouts import asked, layouts_of, of_columns, text
+from bydore_pyro.targets.layouts import Layout, asked, layouts_of, of_choices, of_columns, text
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,7 @@ def test_columns_make_a_layout(columns: str, keys: list[str]) -> None:
 
 def test_every_layout_says_what_it_reads() -> None:
     for rows in KINDS.values():
+        layout: Layout
         for layout in layouts_of(rows[0]):
             assert len(layout.read(rows[0])) == 1
             assert any(key in layout.what for key in layout.keys)
@@ -89,6 +90,16 @@ def test_a_space_is_put_between_texts_without_one_where_options_name_the_columns
         assert layout.read({"q": prompt, "a": answer})[0].offered == ((prompt, scored),)
     assert layout.read({"q": "Who?", "a": 7})[0].offered == (("Who?", " 7"),)
     assert layout.read({"q": "Who?", "a": None}) == []
+
+
+def test_choices_beside_columns_that_options_name() -> None:
+    assert of_choices("q", "key", ["q", "key", "text"]) is None
+    assert of_choices("q", "options", ["q", "options"]) is None
+    layout = of_choices("q", "key", ["q", "optionA", "optionB", "key"])
+    assert layout is not None
+    (found,) = layout.read({"q": "Who?", "optionA": "Jan", "optionB": "Marta", "key": "B"})
+    assert found.offered == (("Who?", " Jan"), ("Who?", " Marta"))
+    assert (found.label, found.marks) == ("B", ("A", "B"))
 
 
 def test_a_question_is_rendered_below_what_is_read_before_it() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ def test_plain_text_is_none(tmp_path: Path) -> None:
     assert read_task(tmp_path / "a.txt") is None
     path = write_lines(tmp_path / "b.jsonl", KINDS["trl"])
     assert read_task(path, Columns(text="completion")) is None
+    assert "found plain text, line 1" in refused(tmp_path, [{"text": "a"}], score="choice")
 
 
 def test_a_column_of_text_beside_a_task_is_said_not_to_be_read(tmp_path: Path) -> None:
@@ -193,6 +195,25 @@ def test_columns_that_options_name(tmp_path: Path) -> None:
         (Columns(prompt="meta", answer="a"), "Expected text in column 'meta', found dict, line 1"),
     ):
         assert refused(tmp_path, rows, columns=columns).startswith(message)
+
+
+def test_a_column_that_options_name_chooses_among_choices_beside_it(tmp_path: Path) -> None:
+    """Unless what it holds is no choice."""
+    rows = [
+        {"q": {"text": ASKED[n]}, "options": CHOICES[n], "key": RIGHT[n], "why": f"So. {n}"}
+        for n in PLACES
+    ]
+    named = Columns(prompt="q.text", answer="key")
+    task = read(tmp_path, rows, columns=named, score="choice")
+    assert task.requests[1].context == ASKED[1]
+    assert task.requests[1].answers == tuple(f" {one}" for one in CHOICES[1])
+    assert [one.right for one in task.requests] == [(0,), (2,), (1,)]
+    why = read(tmp_path, rows, columns=Columns(prompt="q.text", answer="why"))
+    assert [one.answers for one in why.requests] == [(f" So. {n}",) for n in PLACES]
+    del rows[0]
+    assert "labels_from=0 or labels_from=1" in refused(tmp_path, rows, columns=named)
+    from_one = replace(named, labels_from=1)
+    assert read(tmp_path, rows, columns=from_one).requests[0].answers == (" A herring.",)
 
 
 def test_columns_that_cannot_be() -> None:
@@ -316,6 +337,10 @@ def test_a_broken_file_is_refused_or_skipped(tmp_path: Path) -> None:
     assert task.left_out == {"rows that could not be read": 1}
     with pytest.raises(DataError, match="Expected a file, found none"):
         read_task(tmp_path / "none.jsonl")
+    path.write_bytes(b"\n")
+    for columns in (None, Columns(prompt="a", answer="b")):
+        with pytest.raises(DataError, match=f"Expected rows, found none in {path}"):
+            read_task(path, columns)
 
 
 def test_unknown_columns_are_refused_with_what_is_known(tmp_path: Path) -> None:

@@ -239,7 +239,8 @@ def test_choices_are_documents_of_one_question(folder: Path) -> None:
     assert answers.right.tolist() == [True, False, False, True, True]
     assert answers_in(found, folder) == [*first.answers, *second.answers]
     entry = found.entry["validation"]
-    assert (entry["documents"], entry["independent_documents"]) == (5, 2)
+    assert (entry["documents"], entry["independent_documents"]) == (5, 5)
+    assert entry["questions"] == 2
     sequences = data.answered_sequences(found.text, 32, np.arange(2))
     assert sequences.unit == data.OF_CHOICES
     right_alone = scored(folder, first, second)
