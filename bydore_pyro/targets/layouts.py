@@ -133,7 +133,7 @@ def _pair(row: Columns, prompt: str, answer: str, between: str = "") -> list[Que
     asked, found, note = row[prompt], row[answer], ""
     if not is_chat(found):
         found, note = _first_of(found)
-    if found is None:
+    if found is None or row.get("label") is False:  # TRL's mark of a bad completion
         return []
     if is_chat(asked) or is_chat(found):
         before = turns_of(asked, prompt) if is_chat(asked) else [Turn("user", text(asked, prompt))]

@@ -19,6 +19,7 @@ from bydore_pyro.errors import DataError, listed
 from bydore_pyro.targets.labels import First, Question, means_a_choice, right_answers
 from bydore_pyro.targets.layouts import (
     QUESTION_AND_TEXT,
+    SEVERAL,
     Layout,
     Placed,
     layouts_of,
@@ -29,7 +30,7 @@ from bydore_pyro.targets.rendered import OLMES, SAMPLES, Found, olmes_questions,
 from bydore_pyro.targets.request import Request, Score, Task
 
 TEXT = "text"  # the column of plain text
-IDS = ("id", "question_id", "task_id", "qid", "ind")  # of a row, in benchmarks
+IDS = ("id", "question_id", "task_id", "qid")  # of a row, in benchmarks
 WITHOUT_ANSWER = "rows without a right answer, as of test splits"
 UNREADABLE = "rows that could not be read"
 SAMPLES_FILE = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT.*")  # lm-eval's
@@ -139,7 +140,10 @@ def read_task(
             f"whose answers are known, {rows[0][0]} of {path}"
         )
     noted = f", labels read as {how}" if how else ""
-    for note in dict.fromkeys(one.note for _, one in questions if one.note):
+    notes = [one.note for _, one in questions]
+    if score == "answer" and any(len(places) > 1 for places in right):
+        notes.append(SEVERAL)
+    for note in dict.fromkeys(filter(None, notes)):
         noted += f"; {note}"
     if TEXT in rows[0][1] and TEXT not in reader.keys:
         noted += f"; the column '{TEXT}' is not read"
@@ -248,8 +252,9 @@ def _kind(known: frozenset[str], row: Mapping[str, Any], place: str) -> _Reader 
     if len(kinds) > 1:
         hints = [_hint(one.keys) for one in kinds]
         raise DataError(
-            f"Expected questions of one kind, found {' and '.join(one.what for one in kinds)}: "
-            f"{' or '.join(filter(None, hints)) or 'leave the columns of one out'}, {place}"
+            "Expected columns of one kind of question, found "
+            f"{' beside '.join(', '.join(one.keys) for one in kinds)}: "
+            f"{' or '.join(filter(None, hints)) or 'leave those of one out'}, {place}"
         )
     return kinds[0] if kinds else None
 

@@ -226,6 +226,7 @@ def test_columns_that_cannot_be() -> None:
 def test_a_file_that_is_both_is_refused_with_what_would_do(tmp_path: Path) -> None:
     rows = [{**KINDS["trl"][n], "messages": chat(n)} for n in PLACES]
     message = refused(tmp_path, rows)
+    assert "found prompt, completion beside messages: " in message
     assert (
         "prompt_column=prompt,answer_column=completion or answer_column=messages, line 1" in message
     )
@@ -316,6 +317,24 @@ def test_rows_without_right_answers_are_counted_and_a_file_of_them_is_refused(
     assert task.left_out == {"rows without a right answer, as of test splits": 1}
     for rows in ([without], [{name: None if name in hidden else v for name, v in first.items()}]):
         assert "take a split whose answers are known, line 1 of" in refused(tmp_path, rows)
+
+
+def test_bad_completions_are_no_right_answers(tmp_path: Path) -> None:
+    """TRL marks them where each completion stands alone."""
+    rows = [{**row, "label": n != 1} for n, row in enumerate(KINDS["trl"])]
+    task = read(tmp_path, rows)
+    assert [one.place for one in task.requests] == ["line 1", "line 3"]
+    assert [*task.left_out.values()] == [1]
+
+
+def test_of_several_right_choices_the_first_is_scored_and_it_is_said(tmp_path: Path) -> None:
+    rows = [{"question": ASKED[n], "choices": CHOICES[n], "answer": [RIGHT[n], 3]} for n in PLACES]
+    task = read(tmp_path, rows)
+    assert [one.answers for one in task.requests] == [(f" {one}",) for one in ANSWERS]
+    assert task.source.endswith("; the first of several right answers")
+    compared = read(tmp_path, rows, score="choice")
+    assert compared.requests[1].right == (2, 3)
+    assert "several" not in compared.source
 
 
 def test_a_chat_without_the_assistant_is_refused_or_skipped(tmp_path: Path) -> None:
