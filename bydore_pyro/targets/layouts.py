@@ -278,12 +278,16 @@ def _without_headings(found: str) -> str:
 
 
 def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str, ...]]:
-    if len(columns) > 1:
-        given = [name for name in columns if row[name] is not None]
-        marks = [match["mark"] for name in given if (match := EACH.fullmatch(name))]
-        return [row[name] for name in given], tuple(marks) if "".join(marks).isalpha() else ()
+    """The choices of a row, as it writes them, and their marks."""
     found = row[columns[0]]
-    if isinstance(found, Mapping) and "text" in found:
+    if len(columns) > 1:
+        given = list(columns)
+        while given and row[given[-1]] in (None, ""):  # the last are empty where choices are fewer
+            given.pop()
+        texts = [row[name] for name in given]
+        marks = [match["mark"] for name in given if (match := EACH.fullmatch(name))]
+        marks = marks if "".join(marks).isalpha() else []
+    elif isinstance(found, Mapping) and "text" in found:
         texts, marks = found["text"], found.get("label") or []
     elif isinstance(found, Mapping):
         marks = [key for key, value in found.items() if value is not None]

@@ -171,35 +171,29 @@ def _reader(rows: Placed, columns: Columns) -> _Reader | None:
     if columns.answer is not None:
         return _by_layout(_by_columns(rows, columns.prompt, columns.answer))
     kinds: dict[frozenset[str], _Reader | None] = {}
-    chosen: tuple[str, _Reader] | None = None
-    others: list[tuple[str, Mapping[str, Any]]] = []
+    first: dict[frozenset[str], tuple[str, _Reader]] = {}
     for place, row in rows:
-        known = frozenset(name for name, value in row.items() if value is not None)
+        known = _filled(row)
         if known not in kinds:
-            kinds[known] = _kind(known, row, place)
-        kind = kinds[known]
-        if kind is None or (chosen and kind.keys != chosen[1].keys):
-            others.append((place, row))
-        elif chosen is None:
-            chosen = place, kind
-    if chosen is None and rows:  # right answers may be withheld in every row
-        place, row = rows[0]
-        kind = _kind(frozenset(row), row, place)
-        if kind is None:
-            if TEXT in row:
-                return None
-            raise DataError(
-                f"Expected a column '{TEXT}', or those of questions ({KNOWN}), found "
-                f"{listed(map(str, row), 12)}: text_column, or prompt_column and answer_column, "
-                f"name others, {place}"
-            )
-        chosen = place, kind
-    if chosen is None:
-        return None
-    place, kind = chosen
-    for where, row in others:
-        known = frozenset(name for name, value in row.items() if value is not None)
-        if not set(kind.keys) <= row.keys() or kinds[known] is not None:
+            kinds[known] = kind = _kind(known, row, place)
+            if kind is not None:
+                first.setdefault(frozenset(kind.keys), (place, kind))
+    place, row = rows[0]
+    if not first and (kind := _kind(frozenset(row), row, place)):
+        first[frozenset(kind.keys)] = place, kind  # answers are withheld in all rows
+    if not first:
+        if TEXT in row:
+            return None
+        raise DataError(
+            f"Expected a column '{TEXT}', or those of questions ({KNOWN}), found "
+            f"{listed(map(str, row), 12)}: text_column, or prompt_column and answer_column, "
+            f"name others, {place}"
+        )
+    # What is empty in a row may hide a column: of choices, or of the answer.
+    keys, (place, kind) = max(first.items(), key=lambda item: len(item[0]))
+    for where, row in rows:
+        other = kinds[_filled(row)]
+        if not keys <= row.keys() or (other and not keys.issuperset(other.keys)):
             raise DataError(
                 f"Expected {listed(kind.keys)} in all rows, as in {place}, found "
                 f"{listed(map(str, row), 8)}: put the two kinds into a file each, {where}"
@@ -207,6 +201,11 @@ def _reader(rows: Placed, columns: Columns) -> _Reader | None:
     if kind.keys == QUESTION_AND_TEXT.keys and _holds_its_question(rows):
         return None
     return kind
+
+
+def _filled(row: Mapping[str, Any]) -> frozenset[str]:
+    """The columns that hold something in a row."""
+    return frozenset(name for name, value in row.items() if value is not None)
 
 
 def _holds_its_question(rows: Placed) -> bool:

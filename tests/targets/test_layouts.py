@@ -53,6 +53,12 @@ def test_choices_that_are_missing_in_a_row_are_none() -> None:
     (found,) = layout.read(row)
     assert found.choices == ("Marta", "Jan")
     assert found.marks == ("A", "B")
+    (found,) = layout.read({**row, "C": ""})
+    assert found.choices == ("Marta", "Jan")
+    with pytest.raises(DataError, match="Expected text in column 'A', found NoneType"):
+        layout.read({**row, "B": None, "C": "Eva"})
+    with pytest.raises(DataError, match="two or more choices in column 'A', found 0 of them"):
+        layout.read({**row, "A": None, "B": ""})
 
 
 def test_truth_in_words_is_yes_or_no_beside_a_passage_alone() -> None:

@@ -253,6 +253,10 @@ def test_columns_of_a_table_that_are_empty_in_a_row_decide_nothing(tmp_path: Pat
     task = read_task(tmp_path / "a.parquet")
     assert task is not None
     assert len(task.requests) == 3
+    rows = [{"question": "?", "A": "a", "B": "b", "C": None, "answer": n} for n in "AB"]
+    for given in ([*rows, {**rows[0], "C": "c"}], [{**rows[0], "C": "c"}, *rows]):
+        task = read(tmp_path, given, score="choice")
+        assert sorted(len(one.answers) for one in task.requests) == [2, 2, 3]
 
 
 def test_two_rows_of_one_id_are_refused_and_copies_are_not(tmp_path: Path) -> None:
