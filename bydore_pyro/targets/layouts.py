@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from bydore_pyro import data
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.targets.chats import RENDERED, Turn, answers_in, is_chat, turns_of
 from bydore_pyro.targets.labels import First, Question, is_hidden
 
@@ -279,6 +279,8 @@ def _without_headings(found: str) -> str:
 
 def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str, ...]]:
     """The choices of a row, as it writes them, and their marks."""
+    if missing := [name for name in columns if name not in row]:
+        raise DataError(f"Expected a column '{missing[0]}', found {listed(map(str, row), 8)}")
     found = row[columns[0]]
     if len(columns) > 1:
         given = list(columns)
@@ -288,7 +290,7 @@ def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str
         marks = [match["mark"] for name in given if (match := EACH.fullmatch(name))]
         marks = marks if "".join(marks).isalpha() else []
     elif isinstance(found, Mapping) and "text" in found:
-        texts, marks = found["text"], found.get("label") or []
+        texts, marks = found["text"], found.get("label")
     elif isinstance(found, Mapping):
         marks = [key for key, value in found.items() if value is not None]
         texts = [found[key] for key in marks]
@@ -297,6 +299,7 @@ def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str
         marks = [one["label"] for one in found if one.get("label") is not None]
     else:
         texts, marks = found, []
+    marks = marks if isinstance(marks, list) else []
     if not isinstance(texts, list) or len(texts) < 2:
         shown = f"{len(texts)} of them" if isinstance(texts, list) else type(texts).__name__
         raise DataError(

@@ -98,7 +98,13 @@ def test_samples_that_cannot_be_scored_are_refused() -> None:
         (sample(0, "x", ("A whole text.",)), "found a text alone, as of loglikelihood_rolling"),
         (sample(0, "[]", ASKED), r"Expected the right answer as target, found '\[\]', line 1"),
         (sample(0, " ", ASKED), "Expected the right answer as target, found ' ', line 1"),
-        ({**sample(0, "x"), "arguments": "?"}, "Expected the arguments of requests"),
+        (
+            {**sample(0, "x"), "arguments": "?"},
+            "Expected the arguments of requests, found '[?]', l",
+        ),
+        ({**sample(0, "x"), "arguments": {"gen_args_0": 3}}, "Expected the arguments of requests"),
+        (sample(0, "0", ("Who?", " Jan"), ("Who?",)), "found one alone, line 1"),
+        (sample(0, "x", ASKED, doc_id=[1]), r"Expected a number as doc_id, found \[1\], line 1"),
     ):
         with pytest.raises(DataError, match=message):
             sample_questions(placed([row]), Counter())

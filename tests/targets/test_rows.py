@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pyarrow
 import pytest
+from mutations import replaced, require_one_line
 from pyarrow import parquet
 from task_rows import ANSWERS, ASKED, CHOICES, KINDS, PLACES, READ, RIGHT, arc, chat, olmes, sample
 from tiny import write_lines
@@ -364,6 +366,21 @@ def test_a_broken_file_is_refused_or_skipped(tmp_path: Path) -> None:
     for columns in (None, Columns(prompt="a", answer="b")):
         with pytest.raises(DataError, match=f"Expected rows, found none in {path}"):
             read_task(path, columns)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    draw, first, refusals = random.Random(kind), KINDS[kind][0], list[str]()
+    path, names = tmp_path / "river.jsonl", list(first)
+    named = Columns(prompt=names[0], answer=names[-1])
+    for row in draw.choices([one for one in replaced(first) if isinstance(one, dict)], k=60):
+        write_lines(path, [row, *KINDS[kind][1:]])
+        try:
+            read_task(path, draw.choice([None, named]), score=draw.choice(["answer", "choice"]))
+        except DataError as error:
+            refusals.append(str(error))
+    assert refusals
+    require_one_line(refusals, path)
 
 
 def test_unknown_columns_are_refused_with_what_is_known(tmp_path: Path) -> None:
