@@ -87,10 +87,11 @@ class Entry:
             raise ValueError(f"Expected labels_from=0 or 1 for {where}, found {self.labels_from}")
         if self.shots is not None and self.shots < 0:
             raise ValueError(f"Expected shots >= 0 for {where}, found {self.shots}")
+        of_rows = bool(self.file) and data.is_row_file(Path(self.file or ""))
         needed = {
-            "a file of rows": (not self.file, OF_FILES),
+            "a file of rows": (not of_rows, OF_FILES),
             "a task": (not self.task, ("shots",)),
-            "a file of rows or a task": (not (self.file or self.task), ("score",)),
+            "a file of rows or a task": (not (of_rows or self.task), ("score",)),
         }
         for what, (missing, options) in needed.items():
             given = [o for o in options if getattr(self, o) != _DEFAULTS[o]]
@@ -179,11 +180,11 @@ def entries_of(text: str) -> list[Entry]:
         raise DataError(f"Expected a list of targets, found {path}: {one_line(error)}") from None
     targets = content.get("targets") if isinstance(content, Mapping) else None
     if not isinstance(targets, Mapping) or not targets or len(content) > 1:
-        found = listed(map(str, content), 5) if isinstance(content, Mapping) else "none"
+        found = listed(map(str, content), 5) if isinstance(content, Mapping) else "no mapping"
         advice = ""
         if isinstance(content, Mapping) and "domains" in content:
             advice = (
-                " (that is a list of domains, for --data; here each would be NAME: {file: FILE, "
+                " (a list of domains belongs to --data; here each would be NAME: {file: FILE, "
                 "text_column: COLUMN})"
             )
         raise DataError(f"Expected 'targets:' with names, found {found}{advice} in {path}")

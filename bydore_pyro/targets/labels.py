@@ -94,6 +94,11 @@ def is_hidden(label: Any) -> bool:
     )
 
 
+def means_a_choice(question: Question) -> bool:
+    """Whether a question's label can be read at all."""
+    return any(_places(question, reading) is not None for reading in READINGS.values())
+
+
 def right_answers(
     questions: Sequence[tuple[str, Question]], first: First | None
 ) -> tuple[list[tuple[int, ...]], str]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from bydore_pyro import data
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, listed
 from bydore_pyro.targets.chats import RENDERED, Turn, answers_in, is_chat, turns_of
 from bydore_pyro.targets.labels import First, Question, is_hidden
 
@@ -95,6 +95,27 @@ def of_columns(prompt: str | None, answer: str) -> Layout:
     return Layout(what=what, keys=keys, read=read)
 
 
+def of_choices(prompt: str, answer: str, columns: Iterable[str]) -> Layout | None:
+    """Returns the layout of columns that options name beside columns of choices, of which the
+    answer says which is right; None where there are no choices.
+
+    Args:
+        prompt: Column of what stands before the choices, as it stands.
+        answer: Column of the label.
+        columns: Of the rows.
+    """
+    each = next(iter(_choice_columns({*columns} - {prompt, answer})), None)
+    if each is None:
+        return None
+
+    def read(row: Columns) -> list[Question]:
+        context = text(data.column_of(row, prompt, "prompt_column"), prompt)
+        return _offered(row, context, each, data.column_of(row, answer, "answer_column"))
+
+    keys = (prompt, *each, answer)
+    return Layout(what=f"{_named(keys)} ({CHOICE_RENDERED})", keys=keys, read=read)
+
+
 def _named(keys: Sequence[str]) -> str:
     *before, last = (f"'{key}'" for key in keys)
     return f"the columns {', '.join(before)} and {last}" if before else f"the column {last}"
@@ -109,17 +130,17 @@ def _pair(row: Columns, prompt: str, answer: str, between: str = "") -> list[Que
 
     Where neither has white space at the border, `between` is put there.
     """
-    asked, found = row[prompt], row[answer]
+    asked, found, note = row[prompt], row[answer], ""
     if not is_chat(found):
         found, note = _first_of(found)
+    if found is None or row.get("label") is False:  # TRL's mark of a bad completion
+        return []
     if is_chat(asked) or is_chat(found):
         before = turns_of(asked, prompt) if is_chat(asked) else [Turn("user", text(asked, prompt))]
         behind = (
             turns_of(found, answer) if is_chat(found) else [Turn("assistant", text(found, answer))]
         )
         return [Question((one,), (0,)) for one in answers_in([*before, *behind], len(before))]
-    if found is None:
-        return []
     asked, found = text(asked, prompt), text(found, answer)
     touch = asked[-1:].strip() and found[:1].strip()
     return [Question(((asked, between + found if touch else found),), (0,), note=note)]
@@ -225,15 +246,20 @@ def _distracted(row: Columns) -> list[Question]:
 
 def _chosen(row: Columns, question: str, columns: Sequence[str], label: str) -> list[Question]:
     """A question with choices, in one column or in a column each."""
-    if is_hidden(row[label]):
+    return _offered(row, _context(row, question), columns, row[label], plain=question != "ctx")
+
+
+def _offered(
+    row: Columns, context: str, columns: Sequence[str], label: Any, *, plain: bool = True
+) -> list[Question]:
+    """The choices of a row behind a context; unless they are plain, with WikiHow's headings."""
+    if is_hidden(label):
         return []
     choices, marks = _choices(row, columns)
-    context = _context(row, question)
     texts = [text(one, columns[0]) for one in choices]
-    if question == "ctx":
-        texts = [_without_headings(one) for one in texts]
-    offered = tuple((context, f" {one.lstrip()}") for one in texts)
-    return [Question(offered, label=row[label], choices=tuple(choices), marks=marks)]
+    texts = [one.lstrip() if plain else _without_headings(one) for one in texts]
+    offered = tuple((context, f" {one}") for one in texts)
+    return [Question(offered, label=label, choices=tuple(choices), marks=marks)]
 
 
 def _context(row: Columns, question: str) -> str:
@@ -248,17 +274,23 @@ def _context(row: Columns, question: str) -> str:
 
 def _without_headings(found: str) -> str:
     """A text of HellaSwag without what WikiHow's editor put into brackets."""
-    return re.sub(" {2,}", " ", re.sub(r"\[\w+\]", "", found.replace(" [title]", ".")))
+    return re.sub(" {2,}", " ", re.sub(r"\[\w+\]", "", found.replace(" [title]", "."))).strip()
 
 
 def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str, ...]]:
-    if len(columns) > 1:
-        given = [name for name in columns if row[name] is not None]
-        marks = [match["mark"] for name in given if (match := EACH.fullmatch(name))]
-        return [row[name] for name in given], tuple(marks) if "".join(marks).isalpha() else ()
+    """The choices of a row, as it writes them, and their marks."""
+    if missing := [name for name in columns if name not in row]:
+        raise DataError(f"Expected a column '{missing[0]}', found {listed(map(str, row), 8)}")
     found = row[columns[0]]
-    if isinstance(found, Mapping) and "text" in found:
-        texts, marks = found["text"], found.get("label") or []
+    if len(columns) > 1:
+        given = list(columns)
+        while given and row[given[-1]] in (None, ""):  # the last are empty where choices are fewer
+            given.pop()
+        texts = [row[name] for name in given]
+        marks = [match["mark"] for name in given if (match := EACH.fullmatch(name))]
+        marks = marks if "".join(marks).isalpha() else []
+    elif isinstance(found, Mapping) and "text" in found:
+        texts, marks = found["text"], found.get("label")
     elif isinstance(found, Mapping):
         marks = [key for key, value in found.items() if value is not None]
         texts = [found[key] for key in marks]
@@ -267,6 +299,7 @@ def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str
         marks = [one["label"] for one in found if one.get("label") is not None]
     else:
         texts, marks = found, []
+    marks = marks if isinstance(marks, list) else []
     if not isinstance(texts, list) or len(texts) < 2:
         shown = f"{len(texts)} of them" if isinstance(texts, list) else type(texts).__name__
         raise DataError(
@@ -281,17 +314,6 @@ def _asked(columns: set[str]) -> list[Layout]:
     question = next((name for name in QUESTIONS if name in columns), None)
     if label is None or question is None or "premise" in columns:
         return []
-    offered: list[tuple[str, ...]] = [(name,) for name in CHOICES if name in columns]
-    stems: dict[str, list[str]] = {}
-    for name in sorted(columns - {label}):
-        if match := EACH.fullmatch(name):
-            stems.setdefault(match["stem"], []).append(name)
-    for names in stems.values():
-        marks = [match["mark"] for name in names if (match := EACH.fullmatch(name))]
-        begun = next((one for one in ("0123456789", "123456789", "ABCDEFGH", "abcdefgh")
-                      if marks == [*one[: len(marks)]]), None)  # fmt: skip
-        if len(names) > 1 and begun:
-            offered.append(tuple(names))
     return [
         Layout(
             what=f"{_named((question, *each, label))} ({CHOICE_RENDERED})",
@@ -300,8 +322,24 @@ def _asked(columns: set[str]) -> list[Layout]:
             read=partial(_chosen, question=question, columns=each, label=label),
             first=_first({question, *each, label} | (columns & {"subject"})),
         )
-        for each in offered
+        for each in _choice_columns(columns - {label})
     ]
+
+
+def _choice_columns(columns: set[str]) -> list[tuple[str, ...]]:
+    """The columns that hold choices: one of all, or one each."""
+    offered: list[tuple[str, ...]] = [(name,) for name in CHOICES if name in columns]
+    stems: dict[str, list[str]] = {}
+    for name in sorted(columns):
+        if match := EACH.fullmatch(name):
+            stems.setdefault(match["stem"], []).append(name)
+    for names in stems.values():
+        marks = [match["mark"] for name in names if (match := EACH.fullmatch(name))]
+        begun = next((one for one in ("0123456789", "123456789", "ABCDEFGH", "abcdefgh")
+                      if marks == [*one[: len(marks)]]), None)  # fmt: skip
+        if len(names) > 1 and begun:
+            offered.append(tuple(names))
+    return offered
 
 
 # Benchmarks whose labels are known to be numbers from 0 or 1.

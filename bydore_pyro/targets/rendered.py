@@ -40,7 +40,7 @@ def olmes_questions(rows: Placed, left_out: Counter[str]) -> Found:
         if number >= UNCONDITIONAL:
             left_out["unconditional copies (doc_id from 1,000,000)"] += 1
             continue
-        of_document = documents.setdefault((row.get("task_name"), number), {})
+        of_document = documents.setdefault((str(row.get("task_name")), number), {})
         if of_choice in of_document:
             raise DataError(
                 f"Expected each doc_id and idx once, found {number} and {of_choice} at "
@@ -94,6 +94,8 @@ def sample_questions(rows: Placed, left_out: Counter[str]) -> Found:
             left_out[f"documents again, under other filters than '{first_filter}'"] += 1
             continue
         number = row.get("doc_id")
+        if not isinstance(number, int | str | None):
+            raise DataError(f"Expected a number as doc_id, found {number!r:.60}, {place}")
         if number is not None and number in seen:
             raise DataError(
                 f"Expected each doc_id once, found {number} at {seen[number]} and again: remove "
@@ -110,22 +112,27 @@ def sample_questions(rows: Placed, left_out: Counter[str]) -> Found:
 def _sample(row: Mapping[str, Any], left_out: Counter[str]) -> Question:
     arguments = row["arguments"]
     if isinstance(arguments, Mapping):  # as later versions write them
-        arguments = [list(one.values()) for one in arguments.values()]
-    if not isinstance(arguments, list) or not all(isinstance(a, list) and a for a in arguments):
-        raise DataError("Expected the arguments of requests, found something else")
-    context = data.checked_text(arguments[0][0], "arguments")
-    if len(arguments[0]) < 2:
+        arguments = [
+            list(one.values()) if isinstance(one, Mapping) else one for one in arguments.values()
+        ]
+    each = arguments if isinstance(arguments, list) else []
+    if not each or not all(isinstance(one, list) and one for one in each):
+        raise DataError(f"Expected the arguments of requests, found {row['arguments']!r:.60}")
+    context = data.checked_text(each[0][0], "arguments")
+    if len(each[0]) < 2:
         raise DataError(
             "Expected a context and what follows it, found a text alone, as of "
-            "loglikelihood_rolling: score its text as plain text (text_column)"
+            "loglikelihood_rolling: text_column=arguments.gen_args_0.arg_0 reads it as plain text"
         )
-    if isinstance(arguments[0][1], Mapping):  # what is generated
+    if isinstance(each[0][1], Mapping):  # what is generated
         answer, note = _solution(row)
         touch = context[-1:].strip() and answer[:1].strip()
         return Question(((context, f" {answer}" if touch else answer),), (0,), note=note)
+    if not all(len(one) > 1 for one in each):
+        raise DataError("Expected a context and what follows it in each argument, found one alone")
     offered = [
         (data.checked_text(one[0], "arguments"), data.checked_text(one[1], "arguments"))
-        for one in arguments
+        for one in each
     ]
     half = len(offered) // 2
     alone = offered[half:]

@@ -16,19 +16,21 @@ from typing import Any, Literal
 
 from bydore_pyro import data
 from bydore_pyro.errors import DataError, listed
-from bydore_pyro.targets.labels import First, Question, right_answers
+from bydore_pyro.targets.labels import First, Question, means_a_choice, right_answers
 from bydore_pyro.targets.layouts import (
     QUESTION_AND_TEXT,
+    SEVERAL,
     Layout,
     Placed,
     layouts_of,
+    of_choices,
     of_columns,
 )
 from bydore_pyro.targets.rendered import OLMES, SAMPLES, Found, olmes_questions, sample_questions
 from bydore_pyro.targets.request import Request, Score, Task
 
 TEXT = "text"  # the column of plain text
-IDS = ("id", "question_id", "task_id", "qid", "ind")  # of a row, in benchmarks
+IDS = ("id", "question_id", "task_id", "qid")  # of a row, in benchmarks
 WITHOUT_ANSWER = "rows without a right answer, as of test splits"
 UNREADABLE = "rows that could not be read"
 SAMPLES_FILE = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT.*")  # lm-eval's
@@ -117,8 +119,15 @@ def read_task(
             left_out[UNREADABLE] += 1
         else:
             rows.append((place, row))
+    if not rows:
+        raise DataError(f"Expected rows, found none in {path}")
     try:
         reader = _reader(rows, columns)
+        if reader is None and score == "choice":
+            raise DataError(
+                "Expected questions with choices, which score=choice compares, found plain text, "
+                f"{rows[0][0]}"
+            )
         if reader is None:
             return None
         questions = reader.read(rows, left_out, on_error)
@@ -136,7 +145,10 @@ def read_task(
             f"whose answers are known, {rows[0][0]} of {path}"
         )
     noted = f", labels read as {how}" if how else ""
-    for note in dict.fromkeys(one.note for _, one in questions if one.note):
+    notes = [one.note for _, one in questions]
+    if score == "answer" and any(len(places) > 1 for places in right):
+        notes.append(SEVERAL)
+    for note in dict.fromkeys(filter(None, notes)):
         noted += f"; {note}"
     if TEXT in rows[0][1] and TEXT not in reader.keys:
         noted += f"; the column '{TEXT}' is not read"
@@ -162,37 +174,31 @@ class _Reader:
 def _reader(rows: Placed, columns: Columns) -> _Reader | None:
     """How all rows are read; None where they hold plain text."""
     if columns.answer is not None:
-        return _by_layout(of_columns(columns.prompt, columns.answer))
+        return _by_layout(_by_columns(rows, columns.prompt, columns.answer))
     kinds: dict[frozenset[str], _Reader | None] = {}
-    chosen: tuple[str, _Reader] | None = None
-    others: list[tuple[str, Mapping[str, Any]]] = []
+    first: dict[frozenset[str], tuple[str, _Reader]] = {}
     for place, row in rows:
-        known = frozenset(name for name, value in row.items() if value is not None)
+        known = _filled(row)
         if known not in kinds:
-            kinds[known] = _kind(known, row, place)
-        kind = kinds[known]
-        if kind is None or (chosen and kind.keys != chosen[1].keys):
-            others.append((place, row))
-        elif chosen is None:
-            chosen = place, kind
-    if chosen is None and rows:  # right answers may be withheld in every row
-        place, row = rows[0]
-        kind = _kind(frozenset(row), row, place)
-        if kind is None:
-            if TEXT in row:
-                return None
-            raise DataError(
-                f"Expected a column '{TEXT}', or those of questions ({KNOWN}), found "
-                f"{listed(map(str, row), 12)}: text_column, or prompt_column and answer_column, "
-                f"name others, {place}"
-            )
-        chosen = place, kind
-    if chosen is None:
-        return None
-    place, kind = chosen
-    for where, row in others:
-        known = frozenset(name for name, value in row.items() if value is not None)
-        if not set(kind.keys) <= row.keys() or kinds[known] is not None:
+            kinds[known] = kind = _kind(known, row, place)
+            if kind is not None:
+                first.setdefault(frozenset(kind.keys), (place, kind))
+    place, row = rows[0]
+    if not first and (kind := _kind(frozenset(row), row, place)):
+        first[frozenset(kind.keys)] = place, kind  # answers are withheld in all rows
+    if not first:
+        if TEXT in row:
+            return None
+        raise DataError(
+            f"Expected a column '{TEXT}', or those of questions ({KNOWN}), found "
+            f"{listed(map(str, row), 12)}: text_column, or prompt_column and answer_column, "
+            f"name others, {place}"
+        )
+    # What is empty in a row may hide a column: of choices, or of the answer.
+    keys, (place, kind) = max(first.items(), key=lambda item: len(item[0]))
+    for where, row in rows:
+        other = kinds[_filled(row)]
+        if not keys <= row.keys() or (other and not keys.issuperset(other.keys)):
             raise DataError(
                 f"Expected {listed(kind.keys)} in all rows, as in {place}, found "
                 f"{listed(map(str, row), 8)}: put the two kinds into a file each, {where}"
@@ -200,6 +206,11 @@ def _reader(rows: Placed, columns: Columns) -> _Reader | None:
     if kind.keys == QUESTION_AND_TEXT.keys and _holds_its_question(rows):
         return None
     return kind
+
+
+def _filled(row: Mapping[str, Any]) -> frozenset[str]:
+    """The columns that hold something in a row."""
+    return frozenset(name for name, value in row.items() if value is not None)
 
 
 def _holds_its_question(rows: Placed) -> bool:
@@ -213,6 +224,20 @@ def _holds_its_question(rows: Placed) -> bool:
             f"says how they are read, {place}"
         )
     return all(holding)
+
+
+def _by_columns(rows: Placed, prompt: str | None, answer: str) -> Layout:
+    """The layout of columns that options name: of choices, where they stand beside and all labels
+    mean one, else of prompts and answers."""
+    plain = of_columns(prompt, answer)
+    chosen = None if prompt is None else of_choices(prompt, answer, rows[0][1])
+    if chosen is None:
+        return plain
+    try:
+        questions = [one for _, row in rows for one in chosen.read(row)]
+    except DataError:
+        return plain
+    return chosen if questions and all(map(means_a_choice, questions)) else plain
 
 
 def _kind(known: frozenset[str], row: Mapping[str, Any], place: str) -> _Reader | None:
@@ -231,8 +256,9 @@ def _kind(known: frozenset[str], row: Mapping[str, Any], place: str) -> _Reader 
     if len(kinds) > 1:
         hints = [_hint(one.keys) for one in kinds]
         raise DataError(
-            f"Expected questions of one kind, found {' and '.join(one.what for one in kinds)}: "
-            f"{' or '.join(filter(None, hints)) or 'leave the columns of one out'}, {place}"
+            "Expected columns of one kind of question, found "
+            f"{' beside '.join(', '.join(one.keys) for one in kinds)}: "
+            f"{' or '.join(filter(None, hints)) or 'leave those of one out'}, {place}"
         )
     return kinds[0] if kinds else None
 

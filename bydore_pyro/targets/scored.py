@@ -79,14 +79,14 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
             left_out[COPIES] = left_out.get(COPIES, 0) + 1
         else:
             kept[same] = one
-    documents = _Documents(*data.load_encoder(tokenizer))
+    documents = _Documents(*data.load_encoder(tokenizer), dtype)
     requests = [one for one in kept.values() if documents.add(one, choices=task.score == "choice")]
     if without := len(kept) - len(requests):
         left_out[NO_TOKEN] = without
     if not requests:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise DataError(f"Expected answers to score, found none in '{task.name}' ({reasons})")
-    text = documents.text(dtype, choices=task.score == "choice")
+    text = documents.text(choices=task.score == "choice")
     assert text.answers is not None
     tokens = np.asarray(text)
     entry = data.nothing_counted()
@@ -96,7 +96,8 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
         "validation": {
             "tokens": len(text),
             "documents": len(text.ends),
-            "independent_documents": len(requests),
+            "independent_documents": len(text.ends),
+            "questions": len(requests),
             "bytes": documents.bytes,
             "answer_bytes": int(text.answers.sizes.sum()),
             "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
@@ -168,11 +169,12 @@ class _Documents:
     Args:
         tokenizer: What encodes.
         end: The token behind a document.
+        dtype: Of the tokens.
     """
 
-    def __init__(self, tokenizer: Any, end: int) -> None:
-        self._encode, self._end = tokenizer.encode_batch, end
-        self._tokens: list[list[int]] = []
+    def __init__(self, tokenizer: Any, end: int, dtype: np.dtype[Any]) -> None:
+        self._encode, self._end, self._dtype = tokenizer.encode_batch, end, dtype
+        self._tokens: list[np.ndarray] = []
         self._sizes: list[np.ndarray] = []
         self._borders: list[int] = []
         self._questions: list[int] = []
@@ -192,7 +194,7 @@ class _Documents:
             found.append((encoded.ids, sizes))
         question = self._questions[-1] + 1 if self._questions else 0
         for place, text, (ids, sizes) in zip(places, texts, found, strict=True):
-            self._tokens.append([*ids, self._end])
+            self._tokens.append(np.array([*ids, self._end], self._dtype))
             self._sizes.append(np.append(sizes, 0))
             self._borders.append(int(np.flatnonzero(sizes >= 0)[0]))
             self._questions.append(question)
@@ -200,7 +202,7 @@ class _Documents:
             self.bytes += len(text.encode())
         return True
 
-    def text(self, dtype: np.dtype[Any], *, choices: bool) -> data.Text:
+    def text(self, *, choices: bool) -> data.Text:
         """Returns the documents one behind the other."""
         lengths = np.array([len(one) for one in self._tokens])
         ends = np.cumsum(lengths).astype(data.END)
@@ -210,8 +212,7 @@ class _Documents:
             questions=np.array(self._questions),
             right=np.array(self._right) if choices else None,
         )
-        tokens = np.fromiter((t for one in self._tokens for t in one), dtype, int(ends[-1]))
-        return data.Text(tokens, ends, answers=answers)
+        return data.Text(np.concatenate(self._tokens), ends, answers=answers)
 
 
 def answer_bytes(

@@ -30,6 +30,7 @@ from bydore_pyro.data.variants import (
     cut_store,
     joined_stores,
     name_of_validation_file,
+    with_held_out,
     with_validation_file,
 )
 from bydore_pyro.errors import DataError
@@ -182,3 +183,14 @@ def test_without_a_seed_the_beginning_is_taken(numbered: TokenStore) -> None:
     assert [sampled.size(name) for name in "ab"] == [120, 9000], "what is left is all there is"
     with pytest.raises(DataError, match=r"a domain of the data \(a, b\), found 'z'"):
         cut_store(numbered, {"z": 1})
+
+
+def test_a_text_that_is_held_out_alone_is_never_judged(corpus: TokenStore) -> None:
+    text, entry = corpus.validation["birds"], corpus.index["domains"]["birds"]
+    found = with_held_out(corpus, "exam", text, entry, empty=2)
+    assert_same_text(found.validation["exam"], text)
+    assert len(found.train["exam"]) == len(found.judged["exam"]) == 0
+    assert found.index["empty"]["exam"] == 2
+    assert found.sha256 != corpus.sha256
+    with pytest.raises(DataError, match=r"not named like a domain .* found 'birds': name= gives"):
+        with_held_out(corpus, "birds", text, entry)
