@@ -150,7 +150,8 @@ def test_documents_of_targets_are_left_out_of_training_text(
         (tmp_path / "none.jsonl", "Expected a file of rows (.jsonl, .parquet) or of text (.txt)"),
         (
             "a",
-            "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for --without, found a",
+            "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for "
+            "--without, found a",
         ),
         (empty, "Expected text in the file of --without, found none in"),
     ):
