@@ -282,6 +282,8 @@ def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str
     if missing := [name for name in columns if name not in row]:
         raise DataError(f"Expected a column '{missing[0]}', found {listed(map(str, row), 8)}")
     found = row[columns[0]]
+    texts: Any = found
+    marks: Any = []
     if len(columns) > 1:
         given = list(columns)
         while given and row[given[-1]] in (None, ""):  # the last are empty where choices are fewer
@@ -297,15 +299,13 @@ def _choices(row: Columns, columns: Sequence[str]) -> tuple[list[Any], tuple[str
     elif isinstance(found, list) and found and all(isinstance(one, Mapping) for one in found):
         texts = [one.get("text") for one in found]
         marks = [one["label"] for one in found if one.get("label") is not None]
-    else:
-        texts, marks = found, []
-    marks = marks if isinstance(marks, list) else []
     if not isinstance(texts, list) or len(texts) < 2:
         shown = f"{len(texts)} of them" if isinstance(texts, list) else type(texts).__name__
         raise DataError(
             f"Expected a list of two or more choices in column '{columns[0]}', found {shown}"
         )
-    return texts, tuple(map(str, marks)) if len(marks) == len(texts) else ()
+    one_each = isinstance(marks, list) and len(marks) == len(texts)
+    return texts, tuple(map(str, marks)) if one_each else ()
 
 
 def _asked(columns: set[str]) -> list[Layout]:

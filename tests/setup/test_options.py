@@ -9,10 +9,12 @@ import pytest
 
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.command_line.options import resumed_options
+from bydore_pyro.errors import DataError
 from bydore_pyro.setup.options import (
     SMOKE,
     Options,
     RunConfig,
+    options_in,
     options_or_resumed,
 )
 
