@@ -44,8 +44,9 @@ Program = Callable[[], Any]  # a model or a guide
 POSTERIORS = ("peaked", "sparse", "tied", "many")
 
 DRAWS = 8  # per step
-RATES = (0.01, 0.03, 0.1, 0.3)
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 LAST_RATE = 0.03  # as a share of the first
+START_SHAPE = 20.0  # of the Gammas about the concentrations of a Dirichlet
 WINDOW, CLOSE = 50, 0.1  # steps, and nats: how convergence is read from the losses
 WEIGHED, FOR_MOMENTS = 4000, 40_000  # draws of a fitted guide
 NODES = 800  # of the quadrature, in each of two dimensions
@@ -59,14 +60,20 @@ class Truth:
     mean: Tensor  # (K,)
     sd: Tensor  # (K,)
     log_evidence: float  # nats
+    quadratic: bool  # whether the likelihood's expectation is known
 
 
 @dataclass(frozen=True)
 class Family:
-    """A guide, made for K domains, and the objective that fits it."""
+    """A guide, made for K domains, and the objective that fits it.
 
-    guide: Callable[[Program, int], Program]
-    objective: Callable[[], ELBO]
+    With `from_dirichlet`, a Dirichlet guide takes the first half of the steps, and the second half
+    begins there.
+    """
+
+    guide: Callable[[Program, int], Any]
+    objective: Callable[[Truth], ELBO]
+    from_dirichlet: bool = False
 
 
 def of_counts(counts: Tensor) -> Truth:
@@ -87,7 +94,8 @@ def of_counts(counts: Tensor) -> Truth:
     parts, share = Dirichlet(prior + counts), log_parts.softmax(0)[:, None]
     mean = (share * parts.mean).sum(0)
     square = (share * (parts.variance + parts.mean.square())).sum(0)
-    return Truth(model, mean, (square - mean.square()).sqrt(), float(log_parts.logsumexp(0)))
+    sd = (square - mean.square()).sqrt()
+    return Truth(model, mean, sd, float(log_parts.logsumexp(0)), quadratic=False)
 
 
 def of_evidence(optimum: Tensor, gram: Tensor, deviation: float, nodes: int = NODES) -> Truth:
@@ -111,7 +119,7 @@ def of_evidence(optimum: Tensor, gram: Tensor, deviation: float, nodes: int = NO
     mass = height.softmax(0)
     mean = mass @ w
     sd = (mass @ (w - mean).square()).sqrt()
-    return Truth(model, mean, sd, float(height.logsumexp(0)))
+    return Truth(model, mean, sd, float(height.logsumexp(0)), quadratic=True)
 
 
 def posteriors() -> dict[str, Truth]:
@@ -130,7 +138,7 @@ def posteriors() -> dict[str, Truth]:
     }
 
 
-def gamma_dirichlet(model: Program, size: int) -> Program:
+def gamma_dirichlet(model: Program, size: int) -> MixtureGuide:
     """Returns this package's guide, as it begins."""
     return MixtureGuide(FreeConcentrations(size).double(), name="w")
 
@@ -145,21 +153,26 @@ def dirichlet(model: Program, size: int) -> Program:
     return guide
 
 
-def stock() -> ELBO:
+def stock(truth: Truth) -> ELBO:
     """Returns Pyro's objective for a model that cannot be enumerated."""
     return Trace_ELBO(num_particles=DRAWS, vectorize_particles=True, max_plate_nesting=0)
 
 
-def exact_expectation() -> ELBO:
-    """Returns this package's, with as many draws."""
+def exact_expectation(truth: Truth) -> ELBO:
+    """Returns this package's, with as many draws: all of the divergence where they can be."""
+    particles = 1 if truth.quadratic else DRAWS
     return HypergradientELBO(
-        num_samples=1, num_particles=DRAWS, vectorize_particles=True, max_plate_nesting=0
+        num_samples=DRAWS // particles,
+        num_particles=particles,
+        vectorize_particles=particles > 1,
+        max_plate_nesting=0,
     )
 
 
 FAMILIES = {
     "Gamma-Dirichlet": Family(gamma_dirichlet, stock),
     "Gamma-Dirichlet, HypergradientELBO": Family(gamma_dirichlet, exact_expectation),
+    "Gamma-Dirichlet, begun at a Dirichlet": Family(gamma_dirichlet, exact_expectation, True),
     "Dirichlet": Family(dirichlet, stock),
     "logistic-normal (AutoNormal)": Family(lambda model, _: AutoNormal(model), stock),
     "AutoMultivariateNormal": Family(lambda model, _: AutoMultivariateNormal(model), stock),
@@ -194,12 +207,20 @@ def fit(truth: Truth, family: Family, rate: float, seed: int, steps: int) -> Fit
     pyro.clear_param_store()
     pyro.set_rng_seed(seed)
     guide = family.guide(truth.model, len(truth.mean))
-    optimizer = pyro.optim.ClippedAdam({"lr": rate, "lrd": LAST_RATE ** (1 / steps)})
-    svi = SVI(truth.model, guide, optimizer, family.objective())
-    svi.step()  # builds what is built once
+    parts = [(guide, family.objective(truth), steps)]
+    if family.from_dirichlet:
+        first = (dirichlet(truth.model, len(truth.mean)), stock(truth), steps // 2)
+        parts = [first, (*parts[0][:2], steps // 2)]
+    losses: list[float] = []
     start = time.process_time()
     try:
-        losses = [svi.step() for _ in range(steps)]
+        for program, objective, count in parts:
+            if losses:
+                shape = torch.full_like(truth.mean, START_SHAPE)
+                guide.network.start_at(shape, shape / pyro.param("alpha").detach())
+            optimizer = pyro.optim.ClippedAdam({"lr": rate, "lrd": LAST_RATE ** (1 / count)})
+            svi = SVI(truth.model, program, optimizer, objective)
+            losses += [svi.step() for _ in range(count)]
     except ValueError:  # parameters that a distribution refuses
         return None
     return Fit(guide, losses, (time.process_time() - start) / steps)
