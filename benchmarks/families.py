@@ -9,7 +9,8 @@ is not among those that are reported. The truth does not come from any of the fa
     peaked, tied     3 domains, Dirichlet(1) prior, quadratic evidence: a Gauss-Legendre quadrature
     sparse, many     8 and 50 domains, SparseDirichlet prior, counts: a mixture of Dirichlets
 
-Seconds are the processor's, of one thread. DIR gets `families.json` and `families.md`.
+Seconds are the processor's, of one thread. Each posterior leaves DIR/NAME.json, and is not measured
+again; DIR/table.md shows all.
 """
 
 from __future__ import annotations
@@ -294,7 +295,7 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measures one posterior after the other, and writes after each."""
+    """Measures one posterior after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--posteriors", nargs="+", default=list(POSTERIORS))
     parser.add_argument("--seeds", type=int, default=5)
@@ -304,24 +305,28 @@ def main() -> None:
     torch.set_num_threads(1)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    truths, tables = posteriors(), []
-    results: dict[str, Any] = {}
     given.out.mkdir(parents=True, exist_ok=True)
     try:
         for name in given.posteriors:
-            truth = truths[name]
-            results[name] = {}
+            kept = given.out / f"{name}.json"
+            if kept.exists():
+                continue
+            truth, found = posteriors()[name], {}
             for family, made in FAMILIES.items():
-                results[name][family] = measured(truth, made, given.seeds, given.steps)
-                print(name, family, "done", flush=True)
-            tables.append(f"## {name}\n\n{table(results[name])}\n")
-            print(tables[-1], flush=True)
-            record = {"config": {"seeds": given.seeds, "steps": given.steps}, **provenance()}
-            text = json.dumps({**record, "results": results}, indent=1)
-            (given.out / "families.json").write_text(text + "\n", encoding="utf-8")
-            (given.out / "families.md").write_text("\n".join(tables), encoding="utf-8")
+                found[family] = measured(truth, made, given.seeds, given.steps)
+                print(name, family, flush=True)
+            config = {"seeds": given.seeds, "steps": given.steps}
+            record = {"config": config, **provenance(), "families": found}
+            kept.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     finally:
         torch.set_default_dtype(before)
+    tables = []
+    for name in POSTERIORS:
+        if (kept := given.out / f"{name}.json").exists():
+            found = json.loads(kept.read_text(encoding="utf-8"))["families"]
+            tables.append(f"## {name}\n\n{table(found)}\n")
+    (given.out / "table.md").write_text("\n".join(tables), encoding="utf-8")
+    print("\n".join(tables))
 
 
 if __name__ == "__main__":
