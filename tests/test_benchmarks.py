@@ -32,6 +32,10 @@ SLOW = {  # they start programs, or measure long
     "cluster": ("--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
     "domains": ("--smoke", "total variation from the planted shares"),
     "gpu": ("--smoke --out OUT", '"agrees": true'),
+    "families": (
+        "--posteriors sparse --seeds 1 --steps 50 --out OUT",
+        "| AutoMultivariateNormal |",
+    ),
 }
 
 
@@ -46,7 +50,7 @@ def test_benchmarks(
     if benchmark == "domains":
         line = f'exec "{sys.executable}" "{Path(__file__).parent}/quick.py" "$@"'
         monkeypatch.setattr(sys, "executable", write_program(tmp_path / "quick", line))
-    given = arguments.replace("CACHE", str(cache)).replace("OUT", str(tmp_path / "gpu")).split()
+    given = arguments.replace("CACHE", str(cache)).replace("OUT", str(tmp_path / "out")).split()
     done = run_here(benchmark, *given, top="benchmarks")
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout
