@@ -34,7 +34,8 @@ def load_domains(
         text_column: Of the targets' files; the options' when None.
 
     Raises:
-        DataError: When data, domains, targets or proxy are not what the run needs.
+        DataError: When data, domains, targets or proxy are not what the run needs, or linear
+            evidence is asked of a target that scores choices.
         ValueError: When there is no such device.
     """
     entries = options.question.targets()
@@ -66,7 +67,14 @@ def load_domains(
     data.selected(needed, corpus.names)
     prepared = not added and not shards.names_shards(options.run.data)
     corpus = with_targets(corpus, options, text_column, prepared=prepared)
-    return domains_of(options, corpus, options.run.seed, search=True)
+    domains = domains_of(options, corpus, options.run.seed, search=True)
+    choices = [name for name, one in domains.targets.items() if one.questions is not None]
+    if choices and options.run.evidence == "linear":
+        raise DataError(
+            "Expected targets whose answers are scored, with --evidence linear, found score=choice "
+            f"of '{choices[0]}'"
+        )
+    return domains
 
 
 def with_targets_of(corpus: data.TokenStore, run: Path, sequence_length: int) -> data.TokenStore:

@@ -213,3 +213,15 @@ def test_a_trained_model_is_read_on_the_targets_of_its_search(store: Path, tmp_p
     (run / "config.json").write_text(json.dumps(options(store).as_dict()))
     assert with_targets_of(corpus, run, 48) is corpus
     olmes.unlink()
+
+
+def test_linear_evidence_takes_answers_and_no_choices(store: Path, tmp_path: Path) -> None:
+    pieces = [f"What is the number {n}? It is {n}." for n in range(40)]
+    olmes = olmes_file(tmp_path / "quiz.jsonl", pieces)
+    asked = ("--evidence", "linear", "--sequence_length", "48", "--validation")
+    domains = load_domains(options(store, *asked, str(olmes)))
+    tokens, weights = domains.validation_batch(8)
+    assert weights is not None
+    assert (tokens.shape, weights.shape) == ((8, 48), (8, 47))
+    with pytest.raises(DataError, match="with --evidence linear, found score=choice of 'quiz'"):
+        load_domains(options(store, *asked, f"{olmes},score=choice"))
