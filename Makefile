@@ -1,6 +1,7 @@
 # make case1   sets everything up in .venv and runs the main job
 # make test    sets everything up in .venv and runs the tests, but the slow ones: 5 minutes
 # make test-slow runs the slow ones
+# make test-arviz1 runs what depends on ArviZ with its first major version
 # make docs    sets everything up in .venv and builds the documentation in build/site/
 # make wheel   builds the wheel and checks it, with the base requirements alone, in build/base/
 # make figures runs the study's experiments, going on where they stopped, and draws all figures
@@ -9,7 +10,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: case1 case2 figures test test-slow lint benchmark docs wheel clean
+.PHONY: case1 case2 figures test test-slow test-arviz1 lint benchmark docs wheel clean
 
 case1 case2: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
@@ -22,6 +23,18 @@ test: .venv/test.stamp
 
 test-slow: .venv/test.stamp
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+# ArviZ 1 asks for Python 3.12, but this version runs on 3.11.
+ARVIZ1 := arviz==1.3.0 arviz-base==1.3.1 arviz-plots==1.3.2 arviz-stats==1.3.3
+OF_ARVIZ := core/test_importance.py core/test_inference_data.py answer/test_draws.py
+
+test-arviz1: build/arviz1.stamp
+	PYTHONPATH=build/arviz1 $(BIN)/python -m pytest $(addprefix tests/,$(OF_ARVIZ)) --numprocesses 0
+
+build/arviz1.stamp: .venv/test.stamp
+	rm -rf build/arviz1
+	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python --target build/arviz1 $(ARVIZ1)
+	touch $@
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

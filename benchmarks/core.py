@@ -24,6 +24,7 @@ from pyro.infer import ELBO, MCMC, NUTS, SVI, JitTraceMeanField_ELBO, TraceMeanF
 from torch import Tensor
 
 from bydore_pyro import FreeConcentrations, GammaDirichlet, MixtureGuide
+from bydore_pyro.core import as_inference_data
 
 
 def one_level(a: Tensor, b: Tensor, counts: Tensor) -> None:
@@ -48,7 +49,7 @@ def seconds_and_samples(
     mcmc = MCMC(NUTS(model), num_samples=samples, warmup_steps=samples // 2, disable_progbar=True)
     mcmc.run(*arguments)
     seconds = time.process_time() - start
-    drawn = arviz.from_dict({"w": mcmc.get_samples()["w"][None].numpy()})
+    drawn = as_inference_data({"posterior": {"w": mcmc.get_samples(group_by_chain=True)["w"]}})
     return seconds, max(1.0, float(arviz.ess(drawn)["w"].min()))
 
 

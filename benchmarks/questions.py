@@ -28,6 +28,7 @@ from bydore_pyro.answer import (
     Forecast,
     Question,
     RunLosses,
+    Target,
     answer_of,
     forecast_of,
     interval_of_draws,
@@ -147,8 +148,11 @@ def measure(count: int, given: argparse.Namespace) -> None:
 
     def forecast(targets: dict[str, Tensor], of_targets: Tensor, left: float) -> Forecast:
         known = replace(runs, of_targets=of_targets)
-        even = dict.fromkeys(targets, 1 / len(targets))
-        return forecast_of(names, known, targets, even, [left] * len(targets), given.seed)
+        of = {
+            name: Target(importance=1 / len(targets), compositions=draws, unexplained=left)
+            for name, draws in targets.items()
+        }
+        return forecast_of(names, known, of, given.seed)
 
     def answer(of: Forecast, **asked: Any) -> Answer:
         goal, references = Goal(**asked), {"natural": uniform}

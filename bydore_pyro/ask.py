@@ -14,13 +14,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_type_hints
 
 from torch import Tensor
 
 from bydore_pyro import files, measure, search, setup
 from bydore_pyro.answer import Answer, Outlook, Question, TriedSteps, outlook_of
-from bydore_pyro.command_line import options_of
 from bydore_pyro.data import Domains, selected
 from bydore_pyro.errors import DataError, RunFolderError, expecting
 from bydore_pyro.mixture import Mixture, mixture_from, require_finished
@@ -117,12 +115,7 @@ def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig
 
     What a model had read before counts for a run of some length: without one it says nothing.
     """
-    parts = get_type_hints(setup.Options)
-    with expecting(f"Expected a search's folder, found {run}:", Exception):
-        content = json.loads((run / "config.json").read_text(encoding="utf-8"))
-        if missing := [part for part in parts if part not in content]:
-            raise ValueError(f"a run of another version, without options of '{missing[0]}'")
-        searched = options_of({part: content[part] for part in parts}, setup.Options)
+    searched = setup.options_in(run)
     validation = asked.validation or searched.question.validation
     own = dataclasses.replace(
         searched.run,

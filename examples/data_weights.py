@@ -1,8 +1,8 @@
 """Data weights of a regression: how much each data source should count in training.
 
 This is a bilevel problem without a language model. The inner learner is weighted least squares.
-The outer loss is the squared error on validation data. ``python examples/data_weights.py`` draws
-the posterior.
+The outer loss is the squared error on validation data. ``python examples/data_weights.py`` prints
+ArviZ's summary and draws the posterior in a triangle, ``data_weights.png``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pyro.infer import SVI
 from torch import Tensor
 
 from bydore_pyro import FreeConcentrations, HypergradientELBO, MixtureGuide, mixture_model
+from bydore_pyro.answer import plot_triangle
 
+SOURCES = ["northern", "eastern", "southern"]
 TEMPERATURE = 0.02  # lam, in the unit of the outer loss: squared error
 
 pyro.set_rng_seed(0)
@@ -53,8 +55,12 @@ def exact_mean(draws: int = 100_000) -> Tensor:
 
 
 if __name__ == "__main__":
-    drawn = guide.posterior().sample((2000,))
-    axes = arviz.plot_forest(arviz.from_dict({"weights": drawn[None].numpy()}), figsize=(7, 3))
-    axes[0].plot(exact_mean().flip(0), axes[0].get_yticks(), "k|", ms=25)
-    axes[0].set_title("The guide's weights (94 %), and the exact mean")
-    axes[0].figure.savefig("data_weights.png", bbox_inches="tight")
+    by_source = {"weights": ["source"], "linear": ["source"]}
+    data = guide.to_inference_data(
+        mixture_model, None, g, TEMPERATURE, coords={"source": SOURCES}, dims=by_source
+    )
+    print(arviz.summary(data, kind="stats"))
+    marks = {"their mean": guide.posterior().mean.tolist(), "exact mean": exact_mean().tolist()}
+    drawn = data["posterior"]["weights"].values[0]  # of the evidence at the mean
+    figure = plot_triangle({"draws of the posterior": drawn}, SOURCES, marks)
+    figure.savefig("data_weights.png", dpi=150)

@@ -1,10 +1,13 @@
 """Gates of a mixture of experts: in every region, the weight of each of its experts.
 
 The regions have different experts, so the guide has a varying number of components. The features
-of an absent expert are NaN. ``python examples/experts.py`` draws ``experts.png``.
+of an absent expert are NaN. ``python examples/experts.py`` draws the gates of a region with three
+experts in a triangle, ``experts.png``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import arviz
 import pyro
@@ -14,10 +17,14 @@ from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
 from torch import Tensor
 
 from bydore_pyro import FeatureNetwork, MixtureGuide
+from bydore_pyro.answer import plot_triangle
+from bydore_pyro.core import to_inference_data
 
 NOISE = 0.3
 GATES = torch.tensor([[0.7, 0.2, 0.1, 0], [0.3, 0.7, 0, 0], [0.1, 0, 0.3, 0.6], [0.5, 0.1, 0, 0.4]])
 ABSENT = GATES == 0
+EXPERTS = ["sine", "line", "wave", "roof"]
+REGIONS = ["north", "east", "south", "west"]
 
 
 def make_data(points: int = 30) -> tuple[Tensor, Tensor]:
@@ -47,21 +54,26 @@ def model(answers: Tensor, targets: Tensor) -> None:
             pyro.sample("y", Normal((gates * answers).sum(-1), NOISE), obs=targets)
 
 
+def in_regions(gates: MixtureGuide) -> Callable[[Tensor, Tensor], None]:
+    """Returns the guide of the model, which is called with the data."""
+
+    def guide(answers: Tensor, targets: Tensor) -> None:
+        features = features_of(answers, targets).unsqueeze(-3)  # (R, 1, K, 3)
+        with pyro.plate("regions", len(answers), dim=-2):
+            gates(features)
+
+    return guide
+
+
 def fit(answers: Tensor, targets: Tensor, steps: int = 400) -> MixtureGuide:
     """Returns the guide of the gates, called with `features_of` the data."""
-    network = MixtureGuide(FeatureNetwork(3), name="gates")
-    features = features_of(answers, targets).unsqueeze(-3)  # (R, 1, K, 3)
-
-    def guide(*_: object) -> None:
-        with pyro.plate("regions", len(answers), dim=-2):
-            network(features)
-
+    gates = MixtureGuide(FeatureNetwork(3), name="gates")
     rates = {"lr": 0.02, "lrd": 0.05 ** (1 / steps)}
     elbo = Trace_ELBO(num_particles=4, vectorize_particles=True, max_plate_nesting=2)
-    svi = SVI(model, guide, pyro.optim.ClippedAdam(rates), elbo)
+    svi = SVI(model, in_regions(gates), pyro.optim.ClippedAdam(rates), elbo)
     for _ in range(steps):
         svi.step(answers, targets)
-    return network
+    return gates
 
 
 def by_nuts(answers: Tensor, targets: Tensor, region: int, samples: int = 300) -> Tensor:
@@ -82,16 +94,20 @@ def main() -> None:
     """Fits, and draws the gates of the third region, which has three of the four experts."""
     pyro.set_rng_seed(0)
     pyro.clear_param_store()
-    data = make_data()
-    q = fit(*data).posterior(features_of(*data))
-    print(q.mean)
-    found = {"guide": q.sample((2000,))[:, 2, ~ABSENT[2]], "NUTS": by_nuts(*data, region=2)}
-    named = {"dims": {"gates": ["expert"]}, "coords": {"expert": torch.arange(4)[~ABSENT[2]]}}
-    draws = [arviz.from_dict({"gates": x[None].numpy()}, **named) for x in found.values()]
-    axes = arviz.plot_forest(draws, model_names=list(found), combined=True, figsize=(7, 3.5))
-    axes[0].plot(GATES[2, ~ABSENT[2]].flip(0), axes[0].get_yticks(), "k|", ms=25)
-    axes[0].set_title("Gates of the third region: 94 % intervals, and the true ones")
-    axes[0].figure.savefig("experts.png", bbox_inches="tight")
+    answers, targets = make_data()
+    guide = in_regions(fit(answers, targets))
+    names = {"regions": REGIONS, "expert": EXPERTS}
+    dims = {"gates": ["expert"]}
+    data = to_inference_data(model, guide, answers, targets, coords=names, dims=dims)
+    print(arviz.summary(data, kind="stats"))
+    there = [name for name, absent in zip(EXPERTS, ABSENT[2], strict=True) if not absent]
+    south = data["posterior"]["gates"].sel(regions="south", expert=there).values
+    draws = {
+        "guide": south.reshape(-1, 3),
+        "NUTS": by_nuts(answers, targets, region=2).numpy(),
+    }
+    figure = plot_triangle(draws, there, {"truth": GATES[2, ~ABSENT[2]].tolist()})
+    figure.savefig("experts.png", dpi=150)
 
 
 if __name__ == "__main__":

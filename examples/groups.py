@@ -1,13 +1,15 @@
 """Hierarchical weights: every group has its own shares, and they scatter around common shares.
 
-``python examples/groups.py`` fits the model and draws ``groups.png``.
+``python examples/groups.py`` fits the model, prints ArviZ's summary and draws ``groups.png``.
 """
 
 from __future__ import annotations
 
 import arviz
+import matplotlib.pyplot as plt
 import pyro
 import torch
+import xarray
 from pyro import poutine
 from pyro.distributions import Dirichlet, LogNormal, Multinomial
 from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
@@ -15,7 +17,10 @@ from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from torch import Tensor
 
 from bydore_pyro import FreeConcentrations, MixtureGuide
+from bydore_pyro.core import to_inference_data
 
+GROUPS = ["north", "east", "south", "west", "centre"]
+PARTS = ["web", "code", "papers", "legal"]
 COUNTS = torch.tensor(
     [[30, 12, 6, 2], [25, 18, 4, 3], [12, 6, 2, 1], [40, 30, 20, 10], [3, 5, 1, 1]],
     dtype=torch.float64,  # shares near 0 need it
@@ -53,26 +58,28 @@ def fit(counts: Tensor, steps: int = 300) -> AutoGuideList:
     return guide
 
 
-def by_nuts(counts: Tensor, samples: int = 300) -> Tensor:
-    """Returns draws of the groups' shares, ``(samples, N, K)``."""
+def by_nuts(counts: Tensor, samples: int = 300) -> dict[str, Tensor]:
+    """Returns draws ``(1, samples, ...)`` of all three sites."""
     mcmc = MCMC(NUTS(model), num_samples=samples, warmup_steps=samples // 2, disable_progbar=True)
     mcmc.run(counts)
-    return mcmc.get_samples()["shares"]
+    return mcmc.get_samples(group_by_chain=True)
 
 
 def main() -> None:
     """Fits, and draws the shares of every group."""
     pyro.set_rng_seed(0)
     pyro.clear_param_store()
-    guide = fit(COUNTS)
-    q = guide[2].posterior()
-    print(q.mean)
-    found = {"guide": q.sample((2000,)), "NUTS": by_nuts(COUNTS)}
-    data = [arviz.from_dict({"shares": draws[None].numpy()}) for draws in found.values()]
-    axes = arviz.plot_forest(data, model_names=list(found), combined=True, figsize=(7, 8))
-    axes[0].get_legend().set(loc="upper left", bbox_to_anchor=(1, 1))
-    axes[0].set_title("Shares [group, part]: 94 % intervals")
-    axes[0].figure.savefig("groups.png", bbox_inches="tight")
+    by_part = {"common": ["part"], "shares": ["part"], "counts": ["part"]}
+    named = {"coords": {"groups": GROUPS, "part": PARTS}, "dims": by_part}
+    data = to_inference_data(model, fit(COUNTS), COUNTS, **named, num_draws=500)
+    exact = to_inference_data(model, by_nuts(COUNTS), COUNTS, **named, num_draws=500)
+    print(arviz.summary(data, kind="stats"))
+    both = [one["posterior"]["shares"] for one in (data, exact)]
+    kinds = xarray.DataArray(["guide", "NUTS"], dims="by", name="by")
+    shares = xarray.concat(both, kinds, join="inner").transpose(..., "by")
+    arviz.plot_forest(shares.to_dataset(name="shares"), combined=True)
+    plt.gcf().set_size_inches(7, 9)
+    plt.savefig("groups.png", bbox_inches="tight")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 import arviz
+import matplotlib.pyplot as plt
 import pyro
 import torch
+import xarray
 from pyro import poutine
 from pyro.distributions import Dirichlet, Multinomial
 from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
@@ -19,22 +21,27 @@ from pyro.infer.autoguide import AutoDelta, AutoGuideList, init_to_sample
 from torch import Tensor
 
 from bydore_pyro import FeatureNetwork, MixtureGuide
+from bydore_pyro.core import to_inference_data
 
 ROOT = Path(__file__).resolve().parents[1]
 TOPICS, WORDS = 4, 40
 
 
-def read_counts() -> tuple[Tensor, list[str]]:
-    """Returns counts of words ``(N, WORDS)`` in the sections of the pages, and the words."""
-    pages = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("docs/*.md"))]
-    sections = [part for page in pages for part in re.split(r"^#+ ", page, flags=re.M)]
-    texts = [re.findall(r"[a-z]{5,}", section.lower()) for section in sections]
-    found_in = Counter(word for text in texts for word in set(text))
-    rare = {word for word, number in found_in.items() if 4 <= number <= len(texts) / 4}
-    often = Counter(word for text in texts for word in text if word in rare)
+def read_counts() -> tuple[Tensor, list[str], list[str]]:
+    """Returns counts of words ``(N, WORDS)`` in the sections of the pages; the words; the titles
+    of the sections."""
+    sections, titles = [], []
+    for path in sorted(ROOT.glob("docs/*.md")):
+        for part in re.split(r"^#+ ", path.read_text(encoding="utf-8"), flags=re.M):
+            sections.append(re.findall(r"[a-z]{5,}", part.lower()))
+            titles.append(f"{path.stem}: {part.partition(chr(10))[0][:30]}")
+    found_in = Counter(word for text in sections for word in set(text))
+    rare = {word for word, number in found_in.items() if 4 <= number <= len(sections) / 4}
+    often = Counter(word for text in sections for word in text if word in rare)
     words = sorted(word for word, _ in often.most_common(WORDS))
-    counts = torch.tensor([[float(text.count(word)) for word in words] for text in texts])
-    return counts[counts.sum(-1) >= 10], words
+    counts = torch.tensor([[float(text.count(word)) for word in words] for text in sections])
+    long = counts.sum(-1) >= 10
+    return counts[long], words, [title for title, kept in zip(titles, long, strict=True) if kept]
 
 
 def model(counts: Tensor) -> None:
@@ -70,31 +77,40 @@ def fit(counts: Tensor, steps: int = 500) -> tuple[MixtureGuide, AutoGuideList]:
     return guide, both
 
 
-def by_nuts(counts: Tensor, topics: Tensor, samples: int = 200) -> Tensor:
-    """Returns draws ``(samples, N, TOPICS)`` of the shares of some sections, given the topics."""
-    known = poutine.condition(model, {"words": topics})
-    mcmc = MCMC(NUTS(known), num_samples=samples, warmup_steps=samples // 2, disable_progbar=True)
+def by_nuts(counts: Tensor, topics: Tensor, samples: int = 200) -> dict[str, Tensor]:
+    """Returns draws ``(1, samples, N, TOPICS)`` of the shares of sections, given the topics."""
+    mcmc = MCMC(
+        NUTS(poutine.condition(model, {"words": topics})),
+        num_samples=samples,
+        warmup_steps=samples // 2,
+        disable_progbar=True,
+    )
     mcmc.run(counts)
-    return mcmc.get_samples()["shares"]
+    return mcmc.get_samples(group_by_chain=True)
 
 
 def main() -> None:
     """Fits, prints every topic's words, and draws the shares of four sections."""
     pyro.set_rng_seed(0)
     pyro.clear_param_store()
-    counts, words = read_counts()
-    guide, both = fit(counts)
+    counts, words, titles = read_counts()
+    _, both = fit(counts)
     topics = both.median(counts)["words"]
-    for topic in topics:
-        print(", ".join(words[k] for k in topic.argsort(descending=True)[:6]))
-    some = counts[:4]
-    drawn = guide.posterior(some).sample((2000,))
-    found = {"guide": drawn, "NUTS": by_nuts(some, topics)}
-    data = [arviz.from_dict({"shares": draws[None].numpy()}) for draws in found.values()]
-    axes = arviz.plot_forest(data, model_names=list(found), combined=True, figsize=(7, 7))
-    axes[0].get_legend().set(loc="upper left", bbox_to_anchor=(1, 1))
-    axes[0].set_title("Shares [section, topic]: 94 % intervals")
-    axes[0].figure.savefig("topics.png", bbox_inches="tight")
+    most = [[words[k] for k in topic.argsort(descending=True)[:6]] for topic in topics]
+    for topic in most:
+        print(", ".join(topic))
+    coords = {"sections": titles, "topics": [" ".join(topic[:2]) for topic in most], "word": words}
+    dims = {"shares": ["topics"], "words": ["word"], "counts": ["word"]}
+    data = to_inference_data(model, both, counts, coords=coords, dims=dims, num_draws=200)
+    known, some = poutine.condition(model, {"words": topics}), counts[:4]
+    coords["sections"] = titles[:4]
+    exact = to_inference_data(known, by_nuts(some, topics), some, coords=coords, dims=dims)
+    found = [one["posterior"]["shares"].isel(sections=slice(4)) for one in (data, exact)]
+    kinds = xarray.DataArray(["guide", "NUTS"], dims="by", name="by")
+    shares = xarray.concat(found, kinds, join="inner").transpose(..., "by")
+    arviz.plot_forest(shares.to_dataset(name="shares"), combined=True)
+    plt.gcf().set_size_inches(7, 8)
+    plt.savefig("topics.png", bbox_inches="tight")
 
 
 if __name__ == "__main__":

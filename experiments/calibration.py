@@ -147,7 +147,7 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
             seed=seed,
             device=options.device,
         )
-        text["held_out"][name] = held_out.validation, held_out.validation_documents
+        text["held_out"][name] = held_out.targets[name].tokens, held_out.targets[name].documents
     proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, cost=cost)
     sketch = GradientSketch(proxy, search.sketch_size, seed)
     sides = [(name, *rows) for of_side in text.values() for name, rows in of_side.items()]

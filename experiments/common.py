@@ -17,7 +17,7 @@ import torch
 from scipy.stats import spearmanr
 
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_options, resumed_run
-from bydore_pyro.data import Domains, TokenStore, held_out_stream
+from bydore_pyro.data import Domains, TokenStore, held_out_sequences
 from bydore_pyro.files import RunFolder
 from bydore_pyro.mixture import jitter
 from bydore_pyro.pieces import run_pieces
@@ -126,7 +126,7 @@ def require_judged(options: Options, corpus: TokenStore) -> None:
     """
     domains = domains_of(options, corpus, options.run.seed)
     for name in domains.validation_shares:
-        held_out_stream(domains.corpus, name, domains.sequence_length, 0, "judged")
+        held_out_sequences(domains.corpus, name, domains.sequence_length, 0, 1, "judged")
 
 
 def judged_loss(proxy: Proxy, domains: Domains, most: int = JUDGED) -> float:
@@ -141,9 +141,9 @@ def judged_loss(proxy: Proxy, domains: Domains, most: int = JUDGED) -> float:
     length, loss = domains.sequence_length, 0.0
     with proxy.cost.part("evaluate"):
         for name, share in domains.validation_shares.items():
-            stream = held_out_stream(domains.corpus, name, length, 0, "judged")
-            read = stream.read(0, min(most, stream.count)).astype(np.int64)
-            loss += share * proxy.evaluate(torch.from_numpy(read).to(domains.device), "evaluate")
+            text = held_out_sequences(domains.corpus, name, length, 0, most, "judged")
+            found = proxy.evaluate_tokens(text.tokens.to(domains.device), "evaluate").cpu()
+            loss += share * float(text.losses(text.of_sequences(found)).mean())
     return loss
 
 

@@ -101,9 +101,9 @@ def of_the_proxy(options: Options, cost: Cost) -> Problem:
         return own.view(-1, linear.signal_sequences).mean(1)
 
     theta = {name: value.clone() for name, value in exact.parameters.items()}
-    held_out = domains.validation_batch(linear.validation_batch)
+    held_out, weights = domains.validation_batch(linear.validation_batch)
     with cost.part("validation"):
-        _, direction = exact.gradient(held_out, "validation")
+        _, direction = exact.gradient(held_out, "validation", weights=weights)
     _, g = forward_mode(lambda at: losses(at, passes=3), theta, direction, 1.0)
     return Problem(losses, theta, direction, g)
 

@@ -75,15 +75,16 @@ def fit_fastmix(problem: Problem, config: FastMixConfig) -> Fit:
     logits = torch.full((count,), FIRST_LOGIT, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.AdamW([logits], lr=config.fastmix_rate, betas=(0.9, 0.95), weight_decay=0.0)
 
-    def gradient(batch: Tensor, part: str) -> Tensor:
-        return proxy.gradient(batch, part, only=head)[1][head].flatten().cpu().double()
+    def gradient(batch: Tensor, part: str, weights: Tensor | None = None) -> Tensor:
+        found = proxy.gradient(batch, part, only=head, weights=weights)[1]
+        return found[head].flatten().cpu().double()
 
     def factors(step: int, batch: Tensor, domain: Tensor) -> Factors:
         weights = torch.softmax(logits.detach(), 0)
         if step % EVERY == 0:
             with problem.cost.part("hypergradient"):
-                held_out = domains.validation_batch(problem.batch_sequences)
-                target = gradient(held_out, "validation")
+                held_out, of_tokens = domains.validation_batch(problem.batch_sequences)
+                target = gradient(held_out, "validation", of_tokens)
                 products = torch.zeros(count, dtype=torch.float64)
                 for k in domain.unique().tolist():
                     products[k] = target @ gradient(batch[domain == k], "hypergradient")

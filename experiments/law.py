@@ -13,7 +13,7 @@ from common import leave, markdown, rank_of, run_main, table_run
 from regressions import fit_regression, intervals_of
 from tqdm import tqdm
 
-from bydore_pyro.answer import RunLosses, forecast_of
+from bydore_pyro.answer import RunLosses, Target, forecast_of
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.law import fit_law
@@ -155,15 +155,17 @@ def forecast_scores(
     # The whole run on equal weights last: it shows the targets' levels.
     rows = [*used[1:], *np.flatnonzero(~runs.whole), used[0]]
     made = np.random.default_rng(seed).dirichlet([SPARSE] * len(runs.domains), TARGETS)
-    targets = {f"target {place}": torch.as_tensor(row)[None] for place, row in enumerate(made)}
+    targets = {
+        f"target {place}": Target(importance=1 / TARGETS, compositions=torch.as_tensor(row)[None])
+        for place, row in enumerate(made)
+    }
     known = RunLosses(
         tokens=torch.as_tensor(runs.tokens[rows]),
         losses=torch.as_tensor(runs.losses[rows]),
         transfer=torch.as_tensor(runs.cross),
         of_targets=torch.as_tensor(runs.losses[rows] @ made.T),
     )
-    importance = dict.fromkeys(targets, 1 / len(targets))
-    found = forecast_of(runs.domains, known, targets, importance, [0.0] * TARGETS)
+    found = forecast_of(runs.domains, known, targets)
     equal = torch.as_tensor(runs.tokens[used[0]])
     held: dict[str, list[bool]] = {"held_targets": [], "held_differences": []}
     for run in others:

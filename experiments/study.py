@@ -134,12 +134,12 @@ def keep(name: str, run: Path, results: Path) -> None:
 
 def keep_run(run: Path, folder: RunFolder) -> None:
     """Copies a run's mixture, metrics and options, and some of its draws."""
-    import arviz
+    import xarray
 
-    posterior = arviz.from_netcdf(run / "posterior.nc")
-    kinds = [name for name in ("w", "composition") if name in posterior["posterior"]]
-    draws = posterior["posterior"][kinds].isel(draw=slice(DRAWS)).astype("float32")
-    folder.write_posterior("posterior.nc", arviz.InferenceData(posterior=draws))
+    posterior = xarray.load_dataset(run / "posterior.nc", group="posterior", engine="h5netcdf")
+    kinds = [name for name in ("w", "composition") if name in posterior]
+    draws = posterior[kinds].isel(draw=slice(DRAWS)).astype("float32")
+    folder.write_posterior("posterior.nc", xarray.DataTree.from_dict({"posterior": draws}))
     for file in ("mixture.json", "metrics.json"):
         folder.write_text(file, (run / file).read_text(encoding="utf-8"))
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))

@@ -24,10 +24,11 @@ def draw(run: Path) -> Any:
     """Draws the weights by the evidence of one round, two, ..., and the result's intervals."""
     import arviz
     import matplotlib.pyplot as plt
+    import xarray
 
     try:
         rounds = read_as(Metrics, run / "metrics.json").matching.rounds
-        posterior = arviz.from_netcdf(run / "posterior.nc")
+        posterior = xarray.load_dataset(run / "posterior.nc", group="posterior", engine="h5netcdf")
     except OSError as error:
         raise DataError(f"Expected a search's run folder, found {run}: {error}") from None
     if not rounds:
@@ -48,13 +49,13 @@ def draw(run: Path) -> Any:
     label_ends(left, steps[-1], ends, {name: lines[name]["color"] for name in ends})
     panel(left, "a", "most likely weights by the rounds so far")
 
-    name = "composition" if "composition" in posterior["posterior"] else "w"
-    draws = posterior["posterior"][name]
+    name = "composition" if "composition" in posterior else "w"
+    draws = posterior[name]
     found = Mixture.from_json(run / "mixture.json").as_dict()
     weight = np.array([found[name] for name in names])
     median = draws.median(("chain", "draw")).values
     quarters = draws.quantile((0.25, 0.75), ("chain", "draw")).values
-    interval = arviz.hdi(posterior, var_names=[name], hdi_prob=HDI_PROBABILITY)[name].values
+    interval = arviz.hdi(posterior[[name]], HDI_PROBABILITY)[name].values
     order = np.argsort(weight)
     for row, place in enumerate(order):
         colour = lines[names[place]]["color"]

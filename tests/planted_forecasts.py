@@ -10,7 +10,7 @@ from planted_laws import planted
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-from bydore_pyro.answer.forecast import Forecast, RunLosses, forecast_of
+from bydore_pyro.answer.forecast import Forecast, RunLosses, Target, forecast_of
 from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law.goal import Goal
 
@@ -66,9 +66,10 @@ def planted_forecast(
         RunLosses(
             tokens=tokens, losses=losses, transfer=cross, of_targets=(losses @ made.T + level)[:3]
         ),
-        draws,
-        importance,
-        [unexplained] * len(importance),
+        {
+            name: Target(importance=share, compositions=draws[name], unexplained=unexplained)
+            for name, share in importance.items()
+        },
         seed,
     )
 

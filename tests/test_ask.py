@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 from quick import PROXY
-from tiny import ALPHABETS, write_domains, write_lines
+from task_files import gsm8k_folder, olmes_file
+from tiny import ALPHABETS, documents_in, write_domains, write_lines
 
 from bydore_pyro.answer.answer import Answer
 from bydore_pyro.answer.steps import LAW
 from bydore_pyro.ask import Asked, ask
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.scored import OF_CHOICES, PER_BYTE, PER_TOKEN, together
+from bydore_pyro.data.store import open_store
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import plain
 from bydore_pyro.mixture.mixture import Mixture
@@ -174,9 +177,10 @@ def test_a_target_file_has_the_same_answer_under_another_name(
         given = {"validation": [str(file)], "validation_sequences": 32}
         found[name] = asked_of(measured_run, tmp_path, **given)
     one, other = found.values()
-    assert len(one.domains.validation) == 32
+    assert sum(map(len, one.domains.targets.values())) == 32
     assert len(one.domains.corpus.validation["mine"]) > 64 * 32, "a part of it is measured"
-    assert torch.equal(one.domains.validation, other.domains.validation)
+    both = (together(of.domains.targets.values())[0] for of in (one, other))
+    assert torch.equal(*both)
     assert one.answer.mixture.weights == other.answer.mixture.weights
     assert torch.equal(one.answer.evidence[1].weights, other.answer.evidence[1].weights)
 
@@ -242,3 +246,79 @@ def test_a_target_that_no_domain_is_like_can_have_trials(
     assert len(one.forecast.known.losses) == 4, "they have joined what the search had read"
     covered = asked_of(measured_run, tmp_path, validation=["b"], trials=2).answer
     assert covered.tried is None, "a covered target needs none"
+
+
+def pieces_of(store: Path, name: str, words: int = 10) -> list[str]:
+    """Held-out text of a domain, in pieces."""
+    found = []
+    for document in documents_in(open_store(store))["validation"][name]:
+        every = document.split(" ")
+        found += [" ".join(every[i : i + words]) for i in range(0, len(every) - words, words)]
+    return found[:60]
+
+
+def test_files_of_questions_are_asked_about(
+    store: Path, measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with the options of its own; a part of a domain's text is made of the domain."""
+    pieces = pieces_of(store, "b")
+    olmes = olmes_file(tmp_path / "own" / "requests.jsonl", pieces)
+    columns = write_lines(
+        tmp_path / "quiz.jsonl",
+        [{"q": text[:40], "a": text[40:]} for text in pieces_of(store, "c")],
+    )
+    given = [f"{olmes},name=own", f"{columns},prompt_column=q,answer_column=a=.5", "a=.5"]
+    asked = asked_of(measured_run, tmp_path / "out", validation=given)
+    told = capsys.readouterr().err
+    assert f"target 'own': {len(pieces)} questions" in told
+    assert f"left out: {2 * len(pieces)} unconditional copies" in told
+    targets = asked.metrics.targets
+    assert [one.unit for one in targets.values()] == [PER_BYTE, PER_BYTE, PER_TOKEN]
+    assert targets["own"].composition["b"] > 0.6
+    assert targets["quiz"].composition["c"] > 0.6
+    assert targets["own"].importance == pytest.approx(0.5)
+    assert targets["own"].task is not None
+    assert [*targets["own"].task.left_out.values()] == [2 * len(pieces)]
+    assert asked.answer.outlook is not None
+    assert asked.answer.outlook.unit("all targets") == "bits per byte and nats per token"
+    per_token = targets["own"].nats_per_token
+    expected = asked.answer.outlook.expected["answer"]["domain b"].loss
+    assert per_token == pytest.approx(expected, rel=0.3)
+    choice = asked_of(measured_run, tmp_path / "two", validation=[f"{olmes},score=choice"])
+    (one,) = choice.metrics.targets.values()
+    assert (one.unit, one.nats_per_token) == (OF_CHOICES, None)
+    assert one.loss is not None
+
+
+def test_a_search_for_a_task_is_trained_and_read_on_it(store: Path, tmp_path: Path) -> None:
+    """Its targets' bits per byte stand in what a training says at its end."""
+    pieces = pieces_of(store, "b")
+    olmes = olmes_file(tmp_path / "quiz.jsonl", pieces)
+    run = searched(store, tmp_path / "run", "--validation", str(olmes))
+    mixture = Mixture.from_json(run / "mixture.json")
+    assert mixture.as_dict()["b"] > 0.5
+    index = json.loads((run / "manifest.json").read_text())
+    assert index["told"]["quiz"]["requests_sha256"]
+    out = tmp_path / "trained"
+    main(["train", "--smoke", "--mixture", str(run), "--data", str(store), "--out", str(out)])
+    read = json.loads((out / "metrics.json").read_text())
+    assert read["tasks"]["quiz"]["unit"] == PER_BYTE
+    assert read["tasks"]["quiz"]["sequences"] == len(pieces)
+    assert 0 < read["tasks"]["quiz"]["loss"] < 8
+    assert "quiz" not in read["held_out_loss_nats_per_token"]
+    olmes.unlink()
+    again = tmp_path / "again"
+    main(["train", "--smoke", "--mixture", str(run), "--data", str(store), "--out", str(again)])
+    assert json.loads((again / "metrics.json").read_text())["tasks"] == {}
+
+
+@pytest.mark.slow
+def test_a_search_for_a_task_of_lm_eval(store: Path, tmp_path: Path) -> None:
+    pieces = pieces_of(store, "c")
+    data = gsm8k_folder(tmp_path / "data", pieces)
+    given = ("--validation", "task:gsm8k,name=sums", "b=.2", "--data_dir", str(data))
+    run = searched(store, tmp_path / "run", *given)
+    metrics = json.loads((run / "metrics.json").read_text())
+    task = metrics["targets"]["sums"]["task"]
+    assert (task["split"], task["shots"], task["questions"]) == ("train", 0, len(pieces))
+    assert metrics["targets"]["sums"]["composition"]["c"] > 0.5

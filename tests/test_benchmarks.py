@@ -18,6 +18,10 @@ QUICK = {
     ),
     "questions": ("--domains 13 --questions target", "law, less uniform: -0."),
     "finished_runs": ("--runs 30 --domains 5 --targets 3 --kinds law linear", "linear: fitted in"),
+    "overlap": (
+        "--gigabytes 0.001 --documents 10 --planted 5 --megabytes 0.3",
+        "change: upper case: 5 by words",
+    ),
     "target": ("--smoke", "802,944 parameters"),
     "scale": ("--domains 3 12 --blocks 1 --vocabulary 500 --batch 2 16", "with 3: median"),
 }
@@ -28,6 +32,10 @@ SLOW = {  # they start programs, or measure long
     "cluster": ("--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
     "domains": ("--smoke", "total variation from the planted shares"),
     "gpu": ("--smoke --out OUT", '"agrees": true'),
+    "families": (
+        "--posteriors sparse --seeds 1 --steps 50 --out OUT",
+        "| AutoMultivariateNormal |",
+    ),
 }
 
 
@@ -42,7 +50,7 @@ def test_benchmarks(
     if benchmark == "domains":
         line = f'exec "{sys.executable}" "{Path(__file__).parent}/quick.py" "$@"'
         monkeypatch.setattr(sys, "executable", write_program(tmp_path / "quick", line))
-    given = arguments.replace("CACHE", str(cache)).replace("OUT", str(tmp_path / "gpu")).split()
+    given = arguments.replace("CACHE", str(cache)).replace("OUT", str(tmp_path / "out")).split()
     done = run_here(benchmark, *given, top="benchmarks")
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout

@@ -146,6 +146,10 @@ def test_the_python_of_the_core_runs(block: str, capsys: pytest.CaptureFixture[s
         _, deviation = by_grid(lambda w: counts.double() @ (w @ topics).log().T)
         ratio = names["guide"].posterior(counts).stddev.detach() / deviation
         assert float(ratio.log().mean().exp()) == pytest.approx(1, abs=TOO_WIDE - 1)
+    if "plot_triangle" in block:  # the evidence is largest at linear / precision
+        found = names["data"]["posterior"]
+        assert found.attrs["corrected"] == 1
+        assert float(found["weights"].sel(domain="web").mean()) == pytest.approx(0.4, abs=0.01)
 
 
 def test_the_python_of_the_law_runs(

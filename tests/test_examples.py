@@ -29,10 +29,11 @@ def test_every_example_is_held_here() -> None:
 
 def test_shares_of_topics_are_those_of_nuts() -> None:
     topics = load("topics")
-    counts, words = topics.read_counts()
+    counts, words, titles = topics.read_counts()
     assert len(words) == counts.shape[1] == topics.WORDS
+    assert len(titles) == len(counts)
     guide, both = topics.fit(counts, 200)
-    exact = topics.by_nuts(counts[:4], both.median(counts)["words"], 100)
+    exact = topics.by_nuts(counts[:4], both.median(counts)["words"], 100)["shares"][0]
     found = guide.posterior(counts[:4]).mean.detach()
     # Of every section: the text is that of the pages, and one amortised guide serves them all.
     assert float((found - exact.mean(0)).abs().mean()) < 0.08
@@ -41,7 +42,7 @@ def test_shares_of_topics_are_those_of_nuts() -> None:
 def test_shares_of_groups_are_those_of_nuts() -> None:
     groups = load("groups")
     guide = groups.fit(groups.COUNTS, 200)
-    exact = groups.by_nuts(groups.COUNTS, 150)
+    exact = groups.by_nuts(groups.COUNTS, 150)["shares"][0]
     torch.testing.assert_close(guide[2].posterior().mean, exact.mean(0), atol=0.05, rtol=0)
 
 

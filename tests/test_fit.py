@@ -80,7 +80,7 @@ def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:
     assert (problem.seed, problem.steps, problem.evaluated) == (
         5,
         6,
-        {"a": len(domains.validation)},
+        {"a": len(domains.targets["a"])},
     )
     assert (problem.sequence_length, problem.batch_sequences) == (32, 8)
     assert problem.run_tokens is None, "proxies are given all text"

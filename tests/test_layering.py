@@ -16,8 +16,9 @@ PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
 # From the ground up.
 ROOMS = [
     *("errors", "terminal", "files", "command_line", "pieces", "core", "law", "mixture", "data"),
-    *("shards", "proxy", "measure", "trials", "answer", "algorithm1", "tables", "methods", "setup"),
-    *("search", "ask", "fit", "export", "training", "evaluation", "report", "cli"),
+    *("shards", "targets", "proxy", "measure", "trials", "answer", "algorithm1", "tables"),
+    *("methods", "setup", "search", "ask", "fit", "export", "training", "evaluation", "report"),
+    "cli",
 ]
 KNOW_PYRO = {"core", "law", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")

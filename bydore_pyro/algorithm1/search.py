@@ -227,8 +227,8 @@ class LinearSearch:
         """
         proxy, config = self.proxy, self.config
         with proxy.cost.part("validation"):
-            held_out = self.domains.validation_batch(config.validation_batch)
-            validation_loss, direction = proxy.gradient(held_out, "validation")
+            held_out, of_tokens = self.domains.validation_batch(config.validation_batch)
+            validation_loss, direction = proxy.gradient(held_out, "validation", weights=of_tokens)
         with proxy.cost.part("hypergradient"):
             batch = self.domains.signal_batch(config.signal_sequences, names)
 

@@ -4,7 +4,6 @@ from .answer import Answer as Answer
 from .answer import answer_of as answer_of
 from .answer import by_law as by_law
 from .answer import candidate as candidate
-from .answer import inference_data as inference_data
 from .best import best_of as best_of
 from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
@@ -15,6 +14,7 @@ from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
 from .forecast import RunLosses as RunLosses
+from .forecast import Target as Target
 from .forecast import forecast_of as forecast_of
 from .forecast import number_of_draws as number_of_draws
 from .outlook import ANSWER as ANSWER
@@ -24,6 +24,7 @@ from .outlook import outlook_of as outlook_of
 from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
 from .plots import picture_label as picture_label
+from .plots import plot_triangle as plot_triangle
 from .plots import plot_weights as plot_weights
 from .question import Question as Question
 from .question import TargetRun as TargetRun

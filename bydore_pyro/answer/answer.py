@@ -35,6 +35,7 @@ from bydore_pyro.mixture import Mixture, Sums
 
 if TYPE_CHECKING:
     import arviz
+    import xarray
 
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
@@ -43,6 +44,12 @@ MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
 # what its loss will be. Covered targets left .04 to .23, withheld ones .54 to .81.
 COVERED = 0.4
 HARDLY = 0.7  # from which on the weights are little more than a guess
+PRIOR_DRAWS = 1000
+# Of what an answer holds by domain, for ArviZ.
+DIMENSIONS = {
+    **dict.fromkeys(("w", "composition", "beta", "linear"), ("domain",)),
+    "precision": ("domain", "other_domain"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +94,42 @@ class Answer:
         if self.matching is None or self.posterior is None:
             raise ValueError("Expected an answer by gradient matching, actual one without evidence")
         return self.matching, self.posterior
+
+    def to_inference_data(self) -> arviz.InferenceData | xarray.DataTree:
+        """Returns the answer as ArviZ reads it, with the domains as coordinates.
+
+        `posterior` holds the draws by site. Of exact draws a chain is a group of short ones, one
+        behind the other. All of a group begin at one place, so `arviz.rhat` shows whether the
+        groups have forgotten it. Other draws, and ``w`` of the law, are independent. Its attributes
+        say whether the draws are the posterior's (`settled`, `nested_rhat`), and how well a guide
+        stands in for it (`khat`, `effective_draws`, `width`).
+
+        Of an answer by matching, `prior` holds draws of the composition and the scale, and
+        `constant_data` the evidence, `linear` and `precision`.
+
+        Raises:
+            DataError: When ArviZ is not installed.
+        """
+        groups: dict[str, Mapping[str, Tensor]] = {"posterior": self.sites}
+        attributes: dict[str, float] = {}
+        if self.matching is not None and self.posterior is not None:
+            composition = "composition" if "composition" in self.sites else "w"
+            weights, scale = core.draw_prior(self.matching, PRIOR_DRAWS)
+            groups["prior"] = {composition: weights[None], "s": scale[None]}
+            evidence = {"linear": self.matching.linear, "precision": self.matching.precision}
+            groups["constant_data"] = evidence
+            convergence, fit = self.posterior.convergence, self.posterior.fit
+            rhat = math.nan if convergence.rhat is None else convergence.rhat
+            attributes = {"settled": int(convergence.settled), "nested_rhat": rhat}
+            if fit is not None:
+                attributes |= {"khat": fit.khat, "effective_draws": fit.effective_draws}
+                attributes |= {} if fit.width is None else {"width": fit.width}
+        return core.as_inference_data(
+            groups,
+            coords={"domain": self.names, "other_domain": self.names},
+            dims=DIMENSIONS,
+            attributes=attributes,
+        )
 
 
 def answer_of(
@@ -181,31 +224,6 @@ def candidate(
     """Returns the weights ``(K,)`` of a step of one length, a share of the match's in (0, 1]."""
     centre = core.central_weights(drawn.weights)[None], drawn.scale.median()[None]
     return core.run_mixture(found, *centre, length, None if run is None else run.effective)[0]
-
-
-def inference_data(answer: Answer) -> arviz.InferenceData:
-    """Returns an answer's draws for ArviZ, a group `posterior` (chain, draw, domain).
-
-    Of exact draws a chain is a group of short ones, one behind the other. All of a group begin at
-    one place, so `arviz.rhat` shows whether the groups have forgotten it. Other draws, and ``w`` of
-    the law, are independent. Attributes say whether the draws are the posterior's (`settled`,
-    `nested_rhat`), and the k-hat of the guide.
-    """
-    import arviz
-
-    by_domain = {"w": ["domain"], "composition": ["domain"], "beta": ["domain"]}
-    data = arviz.from_dict(
-        {name: values.numpy() for name, values in answer.sites.items()},
-        dims={name: dims for name, dims in by_domain.items() if name in answer.sites},
-        coords={"domain": list(answer.names)},
-    )
-    if (drawn := answer.posterior) is not None:
-        settled, rhat = drawn.convergence.settled, drawn.convergence.rhat
-        rhat = math.nan if rhat is None else rhat
-        data["posterior"].attrs.update(settled=int(settled), nested_rhat=rhat)
-        if drawn.fit is not None:
-            data["posterior"].attrs.update(khat=drawn.fit.khat)
-    return data
 
 
 def _not_settled(drawn: core.Posterior) -> str:

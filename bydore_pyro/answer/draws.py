@@ -21,8 +21,11 @@ def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -
     are often among the closest. All intervals of weights follow this rule.
     """
     import arviz
+    import xarray
 
-    low, high = arviz.hdi(draws[None], hdi_prob=probability).T
+    # Of what the two versions of ArviZ take, this means the same to both.
+    data = xarray.Dataset({"w": (("chain", "draw", "domain"), draws[None])})
+    low, high = arviz.hdi(data, probability)["w"].values.T
     width = high - low
     at_0 = (low <= draws.min(0)) & (low <= width)
     at_1 = (high >= draws.max(0)) & (1 - high <= width)

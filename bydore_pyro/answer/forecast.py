@@ -6,9 +6,10 @@
     law, targets' composition, targets' own losses at the runs  -->  Forecast
 
 A target is made of domains, in shares ``u`` (draws of the match's posterior), so its loss is
-``sum_k u_k L_k(w)`` and a level that its own loss at the end of the search shows. This is the loss
-of one run, so the level is as unsure as one run's noise. What the domains do not explain of a
-target, they do not explain of its loss: away from the runs the level scatters.
+``c sum_k u_k L_k(w)`` and a level that its own loss at the end of the search shows. ``c`` is 1; of
+a task it is what its loss in bits per byte falls by where that of every token of its answers falls
+by a nat. A level is the loss of one run, so it is as unsure as one run's noise. What the domains do
+not explain of a target, they do not explain of its loss: away from the runs the level scatters.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ALL, WORST = "all targets", "worst target"  # their mean by importance, where th
 # with the losses of 13 and 12 domains 0 was too narrow for targets that are made of several; with
 # this their intervals held 91 to 100 % (`experiments/law.py`).
 TOGETHER = 0.15
-# Nats per token: of the level of a target of which nothing is explained, at a mixture that has no
+# Nats a token: of the level of a target of which nothing is explained, at a mixture that has no
 # text in common with those of the runs. On five answers for withheld targets
 # (`experiments/decisions.py`) a forecast's error was 0.19 in the root mean square; with this, and
 # the law's own part, it predicts 0.18.
@@ -41,7 +42,8 @@ SCATTER = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """The loss that one run on a mixture will have: its mean and 94 % interval, nats per token."""
+    """The loss that one run on a mixture will have: its mean and 94 % interval, in the text's
+    unit (`Target.unit`)."""
 
     loss: files.Number
     low: files.Number
@@ -51,7 +53,7 @@ class Expected:
 @dataclass(frozen=True, kw_only=True)
 class Difference(Expected):
     """The loss that one run on a mixture will have less that of one run on another: its mean and
-    94 % interval, nats per token; and the probability that it is below 0."""
+    94 % interval, in the text's unit; and the probability that it is below 0."""
 
     better: files.Number
 
@@ -95,15 +97,35 @@ class RunLosses:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Target:
+    """What is known of a target, beside its losses.
+
+    Attributes:
+        importance: Of all targets; they sum to 1.
+        compositions: Draws of what it is made of ``(D, K)``; one where it is known.
+        unexplained: Share of its gradient that no mixture explains.
+        unit: Of its loss.
+        per_nat: By how much that falls where the loss of every token falls by a nat.
+    """
+
+    importance: float
+    compositions: Tensor
+    unexplained: float = 0.0
+    unit: str = "nats per token"
+    per_nat: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Forecast:
     """The losses of any mixture of K domains, on Q targets, at the length of the runs.
 
     Attributes:
         names: The domains.
         importance: Of each target, by name; of sum 1.
+        units: Of the losses of each target, by name.
         draws: S draws of the law, of all domains that the runs trained on; the K stand first.
         compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
-        levels: Of the targets, above what they are made of ``(S, Q)``, nats per token.
+        levels: Of the targets, above what they are made of ``(S, Q)``, in their units.
         scatter: Standard deviation of a level away from the runs ``(Q,)``.
         known: What the law was fitted to.
         worst: Whether the worst target counts, not their mean.
@@ -111,6 +133,7 @@ class Forecast:
 
     names: tuple[str, ...]
     importance: Mapping[str, float]
+    units: Mapping[str, str]
     draws: LawDraws
     compositions: Tensor
     levels: Tensor
@@ -222,9 +245,7 @@ class Forecast:
 def forecast_of(
     names: Sequence[str],
     runs: RunLosses,
-    targets: Mapping[str, Tensor],
-    importance: Mapping[str, float],
-    unexplained: Sequence[float],
+    targets: Mapping[str, Target],
     seed: int = 0,
 ) -> Forecast:
     """Fits the law of the domains' losses to runs, and makes targets of it.
@@ -232,9 +253,7 @@ def forecast_of(
     Args:
         names: The domains.
         runs: At least two, or two moments of one.
-        targets: Draws of each one's composition ``(D, K)``; one where it is known.
-        importance: Of each of them, of sum 1.
-        unexplained: Share of each one's gradient that no mixture explains.
+        targets: By name.
         seed: Of the draws.
 
     Raises:
@@ -243,11 +262,12 @@ def forecast_of(
     law = fit_law(runs.tokens, runs.losses, runs.transfer, range(runs.losses.shape[1]))
     draws = law.draws(number_of_draws(len(names)), seed)
     count = len(draws.level)
-    known = all(len(one) == 1 for one in targets.values())
-    some = [  # of the draws, evenly spread over all
-        one[0] if known else one[torch.linspace(0, len(one) - 1, count).long()]
-        for one in targets.values()
-    ]
+    known = all(len(one.compositions) == 1 for one in targets.values())
+    some = []
+    for one in targets.values():  # of the draws, evenly spread over all
+        places = torch.linspace(0, len(one.compositions) - 1, count).long()
+        made = one.compositions[0] if known else one.compositions[places]
+        some.append(one.per_nat * made)
     compositions = torch.stack(some, 0 if known else 1)
     # The last reading of the targets is that of one run, which lies off the law as each does.
     last = len(runs.of_targets) - 1
@@ -258,11 +278,13 @@ def forecast_of(
     levels = runs.of_targets[last] - (read @ compositions.mT)[:, 0] - unsure
     return Forecast(
         names=tuple(names),
-        importance=importance,
+        importance={name: one.importance for name, one in targets.items()},
+        units={name: one.unit for name, one in targets.items()},
         draws=draws,
         compositions=compositions,
         levels=levels,
-        scatter=SCATTER * torch.tensor(unexplained).double(),
+        scatter=SCATTER
+        * torch.tensor([one.per_nat * one.unexplained for one in targets.values()]).double(),
         known=runs,
     )
 

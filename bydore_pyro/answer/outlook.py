@@ -16,6 +16,7 @@ from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law import best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
+PER_TOKEN = "nats per token"  # of losses on domains
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
 TOUCHES = 1e-9  # how near weights are to a bound on which they lie
@@ -28,7 +29,7 @@ RISE = 0.01  # nats per token, by which `freedom` lets the loss rise
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A bound of a weight that holds the answer back, and what it costs, in nats per token.
+    """A bound of a weight that holds the answer back, and what it costs, in the targets' unit.
 
     Attributes:
         domain: Whose weight it bounds; "" of all bounds together.
@@ -58,19 +59,20 @@ class Outlook:
         decided: What chose the weights: "law"; "trials" or "match" where the domains do not cover
             the target, so that the law hardly knows its loss; "" where they are given.
         importance: Of the targets, of sum 1.
+        units: Of the losses of the targets, by name. Those of domains are nats per token.
         expected: Of the answer and of the references, by text; texts are the targets, every domain
             as ``domain NAME``, and the targets together.
         differences: Of the answer less each reference, by text.
         freedom: The least and the largest weight of each domain, the others in proportion, with
-            which the objective rises by 0.01 nats per token at most.
+            which the objective rises by 0.01 at most, in the targets' unit.
         bounds: What those cost that hold the answer back, the eight dearest first; of several, all
             of them together last.
         frontier: Of two or three targets: the losses, at the length of the runs that were read, of
             mixtures that are best for some importances of them, target by target, as a column each.
         curves: Of at most 24 domains: the law and the runs.
-        worth_of_text: Where a run reads text again: the fall of the objective, nats per token, with
-            a tenth more text of each domain.
-        tolerance: That `none_worse` allows, nats per token.
+        worth_of_text: Where a run reads text again: the fall of the objective, in the targets'
+            unit, with a tenth more text of each domain.
+        tolerance: That `none_worse` allows, in the targets' unit.
         none_worse: Probability that no target is worse than under the baseline by more than the
             tolerance; None with another objective.
         probability: That `none_worse` asks for.
@@ -81,6 +83,7 @@ class Outlook:
     objective: str = "mean"
     decided: str = ""
     importance: Mapping[str, files.Number] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
     freedom: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
@@ -91,6 +94,13 @@ class Outlook:
     tolerance: files.Number | None = None
     none_worse: files.Number | None = None
     probability: files.Number | None = None
+
+    def unit(self, text: str) -> str:
+        """Returns what losses on a text are counted in; of the targets together all units."""
+        if text.startswith("domain ") and text not in self.units:
+            return PER_TOKEN
+        own = [self.units[text]] if text in self.units else [*self.units.values()]
+        return " and ".join(dict.fromkeys(own)) or PER_TOKEN
 
 
 def outlook_of(
@@ -119,6 +129,7 @@ def outlook_of(
         objective=asked.objective,
         decided=decided,
         importance=forecast.importance,
+        units=forecast.units,
         expected={name: forecast.expected(one) for name, one in mixtures.items()},
         differences={
             name: forecast.difference(weights, one) for name, one in question.references.items()

@@ -1,9 +1,12 @@
-"""The picture of a mixture, every weight with its interval; and the domains' colours."""
+"""Pictures of a mixture: every weight with its interval, and draws of three weights in a triangle;
+and the domains' colours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bydore_pyro import terminal
 from bydore_pyro.mixture import Mixture, Sums, interval_of, shown_rows
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
 
 SHORT = 36  # characters of a name
 SUM = "0.25"  # of the sums of several domains, grey
+
+CORNERS = np.array([[0.5, 0.75**0.5], [0.0, 0.0], [1.0, 0.0]])  # where one weight of three is 1
+MOST_POINTS = 500  # of one kind of draws in a triangle
+TICKS = (0.2, 0.4, 0.6, 0.8)
 
 # Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
 # more than lightness, among those that are neither too pale for white paper nor near black.
@@ -88,3 +95,63 @@ def plot_weights(mixture: Mixture, sums: Sums | None = None) -> Figure:
     signs += ["squares: sums"] if any(row.kind != "domain" for row in rows) else []
     figure.suptitle(f"The weights{intervals}\n{'; '.join(signs)}", fontsize=10)
     return figure
+
+
+def plot_triangle(
+    draws: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    marks: Mapping[str, Sequence[float]] | None = None,
+) -> Figure:
+    """Draws three weights as points of a triangle: at a corner, the weight of its domain is 1.
+
+    The grid's lines are equal weights of one domain. Their ticks stand, in its colour, at the side
+    that leads to its corner. Of many draws every so manieth is shown.
+
+    Args:
+        draws: Weights ``(D, 3)``, each row of sum 1, by what they are.
+        names: The three domains.
+        marks: Single weights ``(3,)``, likewise.
+
+    Raises:
+        ValueError: When there are not three names.
+    """
+    if len(names) != 3:
+        raise ValueError(f"Expected three names, actual {len(names)}")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 4.6), layout="constrained")
+    axes, colours = figure.subplots(), domain_colours(names)
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    axes.fill(*CORNERS.T, facecolor="none", edgecolor="0.4", linewidth=0.8)
+    for place, name in enumerate(names):
+        corner, after, before = (CORNERS[(place + k) % 3] for k in range(3))
+        for tick in TICKS:
+            ends = tick * corner + (1 - tick) * np.stack([after, before])
+            axes.plot(*ends.T, color="0.9", linewidth=0.8, zorder=0)
+            axes.annotate(f"{tick:g}", ends[0], _away(ends[0] - ends[1], 8), ha="center",
+                          va="center", textcoords="offset points", fontsize=7,
+                          color=colours[name])  # fmt: skip
+        axes.annotate(picture_label(name), corner, _away(corner - CORNERS.mean(0), 14),
+                      ha="center", va="center", textcoords="offset points", color=colours[name],
+                      gid=terminal.visible(name))  # fmt: skip
+    for place, (kind, values) in enumerate(draws.items()):
+        points = values[:: -(-len(values) // MOST_POINTS)] @ CORNERS
+        colour = PALETTE[len(names) + place]  # those before are the domains'
+        axes.scatter(
+            points[:, 0], points[:, 1], s=6, alpha=0.4, linewidths=0, color=colour, label=kind
+        )
+    for sign, (kind, weights) in zip("*XPD", (marks or {}).items(), strict=False):
+        shares = ", ".join(
+            f"{terminal.visible(n)} {x:.4f}" for n, x in zip(names, weights, strict=True)
+        )
+        axes.plot(*(np.asarray(weights) @ CORNERS), sign, color="black", markersize=9,
+                  markeredgecolor="white", label=kind, gid=f"{kind}: {shares}")  # fmt: skip
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    return figure
+
+
+def _away(direction: np.ndarray, points: float) -> tuple[float, float]:
+    """Returns an offset of so many points in a direction."""
+    x, y = points * direction / np.linalg.norm(direction)
+    return float(x), float(y)

@@ -1,4 +1,4 @@
-"""``bydore evaluate``: a trained model's scores on benchmarks, and its loss on any text."""
+"""``bydore evaluate``: a trained model's scores on benchmarks and tasks, and its loss on text."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class EvaluateOptions:
 
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
-    """Scores a trained model on benchmarks, and measures its loss on text. Each finished task is
-    saved; the same command continues an evaluation that was stopped."""
+    """Scores a trained model on benchmarks and on the answers of tasks, and measures its loss on
+    text. Each finished task is saved; the same command continues an evaluation that was stopped."""
     about = evaluate_command.__doc__ or ""
     options = parse_options(arguments, NAME, about, EvaluateOptions, common=COMMON)
     folder = Path(options.scores.folder)
@@ -67,11 +67,15 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         require_new_file(out)
         with terminal.told_if_stopped("What was scored is kept. Go on with the same command"):
             tasks = _evaluate(folder, out, options.evaluation)
-    from bydore_pyro.evaluation import average_of
+    from bydore_pyro.evaluation import average_of, mean_bits_per_byte
 
-    average = average_of(tasks)
-    mean = {f"average of {sum('score' in one for one in tasks.values())}": average}
-    told = {**tasks, **(mean if average else {})}
+    told = dict(tasks)
+    for key, what, mean in (
+        ("score", "average", average_of(tasks)),
+        ("bits_per_byte", "mean", mean_bits_per_byte(tasks)),
+    ):
+        if mean and (key == "score" or sum(key in one for one in tasks.values()) > 1):
+            told[f"{what} of {sum(key in one for one in tasks.values())}"] = mean
     width = max(14, 1 + max(map(len, told)))
     for name, result in told.items():
         print(f"{name:<{width}}{_as_text(result)}")
@@ -81,25 +85,39 @@ def evaluate_command(arguments: Sequence[str]) -> None:
 def _as_text(result: Mapping[str, Any]) -> str:
     if "score" in result:
         return f"{result['score']:6.2f} ± {result['standard_error']:.2f}"
+    known = {
+        "loss_nats_per_token": ("{} nats per token", ".4f"),
+        "loss_nats_per_byte": ("{} nats per byte", ".4f"),
+        "bits_per_byte": ("{} bits per byte", ".4f"),
+        "accuracy": ("accuracy {} %", ".2f"),
+        "accuracy_per_byte": ("{} % by bytes", ".2f"),
+    }
     parts = []
-    for unit in ("token", "byte"):
-        name = f"loss_nats_per_{unit}"
-        error = result[f"{name}_standard_error"]
-        sure = "" if error is None else f" ± {error:.4f}"
-        parts.append(f"{result[name]:.4f}{sure} nats per {unit}")
+    for name, (form, digits) in known.items():
+        if name in result:
+            error = result[f"{name}_standard_error"]
+            sure = "" if error is None else f" ± {error:{digits}}"
+            parts.append(form.format(f"{result[name]:{digits}}{sure}"))
     return ", ".join(parts)
 
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
-    from bydore_pyro.evaluation import average_of, context_of, evaluate_model, load_model
+    from bydore_pyro.evaluation import (
+        average_of,
+        context_of,
+        evaluate_model,
+        load_model,
+        mean_bits_per_byte,
+    )
 
     unfinished = out.with_name(f"{out.stem}.unfinished")
     made_by = provenance(("lm-eval", "accelerate"))
     data = Path(config.data_dir) if config.data_dir else None
+    data_files = [p for task in _of_lm_eval(config) for p in data.glob(f"{task}/*")] if data else []
     identity = {
         "model_sha256": _sha256(p for p in folder.glob("*") if MODEL_FILE.fullmatch(p.name)),
         "text_sha256": _sha256(map(Path, config.files)) if config.files else None,
-        "data_sha256": data and _sha256(p for n in config.names for p in data.glob(f"{n}/*")),
+        "data_sha256": _sha256(data_files) if data else None,
         "config": dataclasses.asdict(config),
     }
     key = {**identity, "packages": made_by["versions"]}
@@ -122,12 +140,21 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
     tasks = evaluate_model(model, tokenizer, config, scored, keep)
     content = {"model": str(folder), **identity, "context": context._asdict(), **made_by}
     content["tasks"] = tasks
-    content |= {"average": average_of(tasks), "seconds": time.perf_counter() - begun}
+    content |= {"average": average_of(tasks), "mean": mean_bits_per_byte(tasks)}
+    content["seconds"] = time.perf_counter() - begun
     with appearing_file(out) as aside:
         text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
         aside.write_text(text + "\n", encoding="utf-8")
     shutil.rmtree(unfinished, ignore_errors=True)
     return tasks
+
+
+def _of_lm_eval(config: EvaluationConfig) -> list[str]:
+    """The tasks of lm-eval that are scored, those of groups one by one."""
+    from bydore_pyro.targets import members_of
+
+    named = (entry.task for entry in config.entries if entry.task)
+    return [*config.names, *(one for name in named for one in members_of(name))]
 
 
 def _sha256(paths: Iterable[Path]) -> str:

@@ -280,10 +280,9 @@ def _write_fit(
         folder.write_dataset("trajectory.nc", trajectory)
     if found.draws is not None:
         chains = found.draws.reshape(core.GROUPS, -1, found.draws.shape[1])
-        import arviz
-
-        domain = {"domain": list(names)}
-        posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=domain)
+        posterior = core.as_inference_data(
+            {"posterior": {"w": chains}}, coords={"domain": names}, dims={"w": ["domain"]}
+        )
         folder.write_posterior("posterior.nc", posterior)
     on_text = options.fit.runs is None
     metrics = setup.Metrics(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro import mixture, pieces, shards, terminal
+from bydore_pyro import mixture, pieces, shards, targets, terminal
 from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, option, parse_options
 from bydore_pyro.data import (
     SPLITS,
@@ -18,8 +18,12 @@ from bydore_pyro.data import (
     RowConfig,
     TokenizerConfig,
     TokenStore,
+    in_pieces,
+    is_row_file,
     make_plan,
     prepare,
+    read_rows,
+    read_text,
 )
 from bydore_pyro.errors import DataError, listed
 
@@ -32,6 +36,10 @@ COLUMNS = (
     "A file can be several documents. These are left out and counted: duplicates, training "
     "documents that are also in validation text, documents that are too short "
     "(--shortest_document) or empty, and rows and files that could not be read (--on_error skip)."
+)
+IN_TARGETS = (
+    "In targets: documents that contain a document of --without, that is, at least half of its "
+    "words in runs of 13 words. Held-out text that is named as such is not compared."
 )
 MOST_NAMED = 20  # files of a kind
 SIDES = {"train": "train", "validation": "held out", "drawn": "drawn"}
@@ -67,6 +75,15 @@ class PrepareConfig(Checked):
         least=0,
         most=1024,
     )
+    without: list[str] = option(
+        [],
+        "Leave out training documents that contain documents of these targets: files of questions, "
+        "of rows (--text_column), of text (.txt), or task:NAME, as for bydore search.",
+    )
+    data_dir: str | None = option(
+        None, "Folder with TASK/SPLIT.jsonl or .parquet, the data of task:NAME."
+    )
+    hub: bool = option(False, "Fetch from the hub the data of task:NAME that --data_dir lacks.")
     cluster: str | None = option(None, pieces.CLUSTER)
 
 
@@ -103,10 +120,12 @@ def prepare_command(arguments: Sequence[str]) -> None:
     pieces.join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
     with terminal.told_if_stopped("What was read is kept. Go on with the same command"):
-        plan = make_plan(given.data, *parts, tokens=given.tokens)
+        without = _texts_without(given, options.rows)
+        plan = make_plan(given.data, *parts, tokens=given.tokens, without=without)
         processes = given.processes if given.processes is not None else os.cpu_count() or 1
         store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
-    print(f"{store_table(store)}\n\n{COLUMNS}\n\n{files_table(plan)}")
+    columns = f"{COLUMNS} {IN_TARGETS}" if given.without else COLUMNS
+    print(f"{store_table(store)}\n\n{columns}\n\n{files_table(plan)}")
     if count := store.index["rows_of_no_domain"]:
         print(f"Left out (rows of no domain): {count:,}.")
     by_note: dict[str, list[str]] = {}
@@ -117,6 +136,40 @@ def prepare_command(arguments: Sequence[str]) -> None:
         print(f"{listed(names, MOST_NAMED)}: {note}.")
     folder = terminal.visible(str(store.folder))
     print(f"The store is in {folder}. {terminal.visible(_next_line(store))}")
+
+
+def _texts_without(given: PrepareConfig, rows: RowConfig) -> dict[str, list[str]]:
+    """Returns the texts that --without names, by name: questions of files and tasks with their
+    answers, or plain text.
+
+    Raises:
+        DataError: When one is no file or task, or holds no text or what cannot be read.
+    """
+    found: dict[str, list[str]] = {}
+    for entry in (one for text in given.without for one in targets.entries_of(text)):
+        path = Path(entry.file or "")
+        if entry.task is None and (entry.file is None or not path.is_file()):
+            raise DataError(
+                "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for "
+                f"--without, found {entry.file or entry.name}"
+            )
+        tasks = targets.tasks_named(
+            entry, on_error=rows.on_error, data_dir=given.data_dir, hub=given.hub
+        )
+        for name, task in tasks.items():
+            found[name] = targets.texts_of(task)
+        if tasks:
+            continue
+        if is_row_file(path):
+            column = entry.text_column or rows.text_column
+            read = read_rows(path, replace(rows, text_column=column, domain_column=None))
+        else:
+            read = in_pieces(read_text(path, rows), CorpusConfig())
+        texts = [row.text for row in read if row.text and row.text.strip()]
+        if not texts:
+            raise DataError(f"Expected text in the file of --without, found none in {path}")
+        found[entry.name] = texts
+    return found
 
 
 def _next_line(store: TokenStore) -> str:
@@ -147,10 +200,13 @@ def store_table(store: TokenStore) -> str:
         "documents": [sum(entry[split]["documents"] for split in SPLITS) for entry in entries],
         "duplicates": [entry["duplicates_dropped"] for entry in entries],
         "in validation": [entry["in_validation_dropped"] for entry in entries],
+        "in targets": [entry.get("in_targets_dropped", 0) for entry in entries],
         "too short": [store.index["too_short"].get(name, 0) for name in store.names],
         "empty": [store.index["empty"].get(name, 0) for name in store.names],
         "skipped": [entry["skipped"] for entry in entries],
     }
+    if not any("in_targets_dropped" in entry for entry in entries):
+        del counts["in targets"]
     columns = {"": [row.label for row in rows]}
     for key, own in counts.items():
         columns[key] = [f"{sum(own[k] for k in row.places):,}" for row in rows]

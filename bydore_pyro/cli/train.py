@@ -19,6 +19,7 @@ from bydore_pyro.command_line import (
     warn_idle,
 )
 from bydore_pyro.data import CorpusConfig
+from bydore_pyro.errors import DataError
 
 if TYPE_CHECKING:
     from bydore_pyro.data import TokenStore
@@ -133,6 +134,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         out,
         resume=resume is not None,
         options=asdict(options),
+        read_on=_with_targets(given.mixture, store, options.target.sequence_length),
     )
     print(_as_text(metrics, out / "model"))
 
@@ -149,6 +151,18 @@ def _stages_of(
     return training.read_stages(
         str(resume / training.SCHEDULE) if resume else mixture, number_of_tokens(target.tokens)
     )
+
+
+def _with_targets(mixture: str, store: TokenStore, sequence_length: int) -> TokenStore:
+    """Returns the text with the files and tasks that the mixture was made for, where it is named by
+    the folder of its search or answer and they are still there."""
+    if not (Path(mixture) / "config.json").is_file():
+        return store
+    try:
+        return setup.with_targets_of(store, Path(mixture), sequence_length)
+    except DataError as error:
+        terminal.tell(f"warning: no losses on the targets of {mixture}: {error}")
+        return store
 
 
 def _store_of(data: str, given: ShardsConfig, added: Sequence[str]) -> TokenStore:
@@ -186,6 +200,10 @@ def _as_text(metrics: dict[str, Any], model: Path) -> str:
         sequences = max(metrics["held_out_sequences"].values())
         lines.append(
             f"\nheld-out losses in nats per token, each on at most {sequences} held-out sequences"
+        )
+    for name, task in metrics["tasks"].items():
+        lines.append(
+            f"target '{name}': {task['loss']:.4f} {task['unit']}, on {task['sequences']} questions"
         )
     if metrics["final_loss"] is not None:
         lines.append(f"last training loss {metrics['final_loss']:.4f} nats per token")

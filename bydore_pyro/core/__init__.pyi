@@ -11,6 +11,7 @@ from .inference import Inference as Inference
 from .inference import InferenceConfig as InferenceConfig
 from .inference import fit_to_draws as fit_to_draws
 from .inference import infer as infer
+from .inference_data import as_inference_data as as_inference_data
 from .inference_data import to_inference_data as to_inference_data
 from .matching import Matching as Matching
 from .matching import Metric as Metric
@@ -33,6 +34,7 @@ from .point import run_mixture as run_mixture
 from .posterior import Convergence as Convergence
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
+from .posterior import draw_prior as draw_prior
 from .quadratic import value_and_derivatives as value_and_derivatives
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

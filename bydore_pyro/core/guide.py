@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -18,6 +18,10 @@ from torch import Tensor, nn
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.model import SCALE, WEIGHTS
 from bydore_pyro.core.network import forget_stored, made_pyros, stored_by_others
+
+if TYPE_CHECKING:
+    import arviz
+    import xarray
 
 __all__ = ["MixtureGuide"]
 
@@ -169,6 +173,24 @@ class MixtureGuide(AutoGuide):
     def median(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """Returns the median of every weight, ``(..., K)``, and of the scale; see `quantiles`."""
         return {name: x[0] for name, x in self.quantiles([0.5], *args, **kwargs).items()}
+
+    def to_inference_data(
+        self, model: Callable[..., Any], *args: Any, **options: Any
+    ) -> arviz.InferenceData | xarray.DataTree:
+        """Returns the posterior, the prior and the predictions of a model for ArviZ.
+
+        Args:
+            model: A Pyro model, all of whose latent sites are this guide's.
+            args: What both are called with.
+            options: `coords`, `dims`, `num_draws`, `seed` of `bydore_pyro.core.to_inference_data`.
+
+        Raises:
+            DataError: When ArviZ is not installed.
+            ValueError: What `bydore_pyro.core.to_inference_data` refuses.
+        """
+        from bydore_pyro.core.inference_data import to_inference_data
+
+        return to_inference_data(model, self, *args, **options)
 
     def _plates_of_a_list(self) -> list[Any]:
         """Returns the plates of the site that the `AutoGuideList` has made."""

@@ -16,7 +16,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from bydore_pyro import files
-from bydore_pyro.core.inference import isolated
+from bydore_pyro.core.isolation import isolated
 from bydore_pyro.errors import require
 
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
@@ -146,7 +146,7 @@ def _weighed(
 
     There are `count` draws, or `most`, or as many as have `MOST_NUMBERS` numbers.
     """
-    psislw = require("arviz", "cli").psislw  # only who weighs draws waits for it, or needs it
+    require("arviz", "cli")  # only who weighs draws waits for it, or needs it
     if count is not None and count < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {count}")
     with torch.random.fork_rng(range(torch.cuda.device_count())):
@@ -173,9 +173,20 @@ def _weighed(
     if np.ptp(values) < 1e-9:  # no tail to smooth
         return drawn, np.full(count, -math.log(count)), GuideFit(0.0, float(count), count, 1.0)
     with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
-        smoothed, khat = psislw(values)
+        smoothed, khat = _pareto_smoothed(values)
     effective = float(1 / np.exp(2 * smoothed).sum())
-    return drawn, smoothed, GuideFit(float(khat), effective, count, _width(drawn, smoothed))
+    return drawn, smoothed, GuideFit(khat, effective, count, _width(drawn, smoothed))
+
+
+def _pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Returns smoothed log weights ``(N,)`` that sum to 1, and k-hat, by the installed ArviZ."""
+    library = require("arviz", "cli")
+    if library.__version__.startswith("0."):
+        smoothed, khat = library.psislw(log_weights)
+    else:  # it takes log likelihoods, whose inverses are the weights; NaN stands for no tail
+        stats = require("arviz_stats.base", "cli").array_stats
+        smoothed, khat = stats.psislw(-log_weights)
+    return smoothed, math.inf if np.isnan(khat) else float(khat)
 
 
 def _width(drawn: Sites, smoothed: np.ndarray) -> float:

@@ -8,8 +8,7 @@ importance weights have heavy tails. Maximum likelihood on draws of the posterio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +23,11 @@ from bydore_pyro.command_line import Checked, option
 from bydore_pyro.core.density import log_density
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.isolation import isolated
 from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
 from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
 
-__all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
+__all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer"]
 
 FREE = ("domain_bias", "log_total", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
 FREE_RATE, NETWORK_RATE = 0.1, 3e-3  # step sizes of the parameters of each domain, and of others
@@ -270,17 +270,3 @@ def _dirichlet_fit(
         adam.step()
         decay.step()
     return log_alpha.detach().exp(), loc.detach(), log_deviation.detach()
-
-
-@contextmanager
-def isolated(seed: int, *, keep: bool = False) -> Iterator[None]:
-    """Gives the block random numbers and a Pyro parameter store of its own.
-
-    Args:
-        seed: Of the random numbers.
-        keep: Whether the store begins as a copy of the caller's, or empty.
-    """
-    store, devices = pyro.get_param_store(), range(torch.cuda.device_count())
-    with torch.random.fork_rng(devices), store.scope(store.get_state() if keep else None):
-        torch.manual_seed(seed)
-        yield

@@ -10,18 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from pyro.infer import Predictive
 from torch import Tensor
 
 from bydore_pyro import files, terminal
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import GuideFit, corrected_draws, guide_fit
 from bydore_pyro.core.inference import InferenceConfig, fit_to_draws, infer
+from bydore_pyro.core.isolation import isolated
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
-from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.model import SCALE, WEIGHTS, mixture_model
 from bydore_pyro.core.network import FreeConcentrations
 
-__all__ = ["DRAWS", "Convergence", "Posterior", "draw_posterior"]
+__all__ = ["DRAWS", "Convergence", "Posterior", "draw_posterior", "draw_prior"]
 
 DRAWS = 4000  # of a posterior
 WEIGHED = 4000  # draws of a guide whose k-hat is found
@@ -78,8 +80,8 @@ def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) 
         inference = infer(*evidence, concentrations=prior, config=InferenceConfig(seed=seed))
         drawn = corrected_draws(mixture_model, guide, *arguments, num_draws=DRAWS, seed=seed)
         return Posterior(
-            weights=drawn.sites["weights"],
-            scale=drawn.sites["scale"],
+            weights=drawn.sites[WEIGHTS],
+            scale=drawn.sites[SCALE],
             convergence=Convergence(settled=inference.settled and drawn.corrected),
             guide=guide,
             fit=drawn.fit,
@@ -99,3 +101,18 @@ def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) 
     fit_to_draws(guide, weights, scale, seed=seed)
     fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
     return Posterior(weights, scale, convergence, guide, fit)
+
+
+def draw_prior(found: Matching, draws: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Returns draws of the prior of `draw_posterior`: weights ``(D, K)`` and the scale ``(D,)``.
+
+    Args:
+        found: The evidence, whose kind decides the prior.
+        draws: How many.
+        seed: Of the draws. The caller's random numbers are left alone.
+    """
+    with torch.no_grad(), isolated(seed):
+        drawn = Predictive(mixture_model, num_samples=draws, parallel=True)(
+            None, found.linear, 1.0, found.precision, found.concentrations
+        )
+    return drawn[WEIGHTS], drawn[SCALE]

@@ -1,10 +1,13 @@
 from .copies import copies_in as copies_in
 from .copies import without_documents as without_documents
 from .documents import CorpusConfig as CorpusConfig
+from .documents import in_pieces as in_pieces
 from .domains import Domains as Domains
 from .domains import HeldOut as HeldOut
 from .domains import SequenceStream as SequenceStream
 from .domains import held_out_counts as held_out_counts
+from .domains import held_out_sequences as held_out_sequences
+from .domains import held_out_size as held_out_size
 from .domains import held_out_stream as held_out_stream
 from .domains import twins as twins
 from .environment import KINDS as KINDS
@@ -13,6 +16,10 @@ from .index import SPLITS as SPLITS
 from .index import UNITS as UNITS
 from .index import sha256_of as sha256_of
 from .kinds import is_row_file as is_row_file
+from .overlap import Overlap as Overlap
+from .overlap import StandingIn as StandingIn
+from .overlap import find_overlap as find_overlap
+from .overlap import without_training as without_training
 from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import gathered as gathered
@@ -24,7 +31,18 @@ from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
 from .remote import is_remote as is_remote
 from .rows import RowConfig as RowConfig
+from .rows import checked_text as checked_text
+from .rows import column_of as column_of
+from .rows import read_columns as read_columns
 from .rows import read_rows as read_rows
+from .rows import read_text as read_text
+from .scored import OF_CHOICES as OF_CHOICES
+from .scored import PER_BYTE as PER_BYTE
+from .scored import PER_TOKEN as PER_TOKEN
+from .scored import Sequences as Sequences
+from .scored import answered_sequences as answered_sequences
+from .scored import together as together
+from .scored import weighted as weighted
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE
 from .sources import files_below as files_below
@@ -38,6 +56,7 @@ from .splits import sides_beside as sides_beside
 from .splits import without_word as without_word
 from .splits import word_of as word_of
 from .store import END as END
+from .store import Answers as Answers
 from .store import Text as Text
 from .store import TokenFile as TokenFile
 from .store import TokenStore as TokenStore
@@ -62,4 +81,5 @@ from .tokens import kept as kept
 from .variants import cut_store as cut_store
 from .variants import joined_stores as joined_stores
 from .variants import name_of_validation_file as name_of_validation_file
+from .variants import with_held_out as with_held_out
 from .variants import with_validation_file as with_validation_file

@@ -18,7 +18,7 @@ import shutil
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -28,6 +28,7 @@ import numpy as np
 
 from bydore_pyro.data.documents import CorpusConfig, Document, Source, Split
 from bydore_pyro.data.index import NOT_HASHED, SPLITS
+from bydore_pyro.data.overlap import StandingIn
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sampling import Sizes, Taken
 from bydore_pyro.data.store import END, nothing_counted, stored_as
@@ -37,6 +38,7 @@ from bydore_pyro.errors import DataError
 RECORD = "progress.sqlite"
 RECORDS = 3  # kind of its content; a build goes on with its own kind alone
 BATCH = 500_000  # characters that are encoded at once
+COMPARED = 2**16  # characters that are compared with targets at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
@@ -63,6 +65,8 @@ class Build:
         sources: What goes into it, in this order.
         corpus: How documents are made.
         cap: As for `Taken`.
+        without: Texts of targets, by name: documents in which one stands are left out and counted,
+            but for those that names have held out.
 
     Attributes:
         counts: By domain, as the index of the store holds them.
@@ -80,7 +84,9 @@ class Build:
         sources: Sequence[Source],
         corpus: CorpusConfig,
         cap: float | None = None,
+        without: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        self._contains_target = StandingIn(without.values()) if without else None
         self.folder, self.sources, self.taken = folder, sources, Taken(corpus, cap)
         self.vocabulary = vocabulary_of(load_encoder(folder / "tokenizer")[0])
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
@@ -180,7 +186,7 @@ class Build:
         if self.taken.is_enough(source):
             return  # and the file stays shut
         try:
-            for document in source.documents():
+            for document in self._compared(source.documents(), source):
                 if document.row_bytes is not None and source.file.side != "validation":
                     of_domain = self.units.setdefault(str(document.domain), [0, 0])
                     of_domain[0] += 1
@@ -202,6 +208,22 @@ class Build:
             source.file.require_unchanged()  # else that is the reason
             raise
         self._end(number, reached)
+
+    def _compared(self, documents: Iterable[Document], source: Source) -> Iterator[Document]:
+        """Yields documents, without the text of those in which a target's document stands.
+
+        Held-out text that was drawn is compared too: it is like what is trained on, and a domain of
+        little text may be trained on it in the end.
+        """
+        if self._contains_target is None or source.file.side == "validation":
+            yield from documents
+            return
+        for some in _in_batches(documents):
+            found = self._contains_target([document.text or "" for document in some])
+            for document, contains in zip(some, found.tolist(), strict=True):
+                yield (
+                    document._replace(text=None, left_out="in_targets") if contains else document
+                )
 
     def _end(self, number: int, reached: int) -> None:
         """Notes how much of a source was read: all of it; or, if none of its domain was read whole,
@@ -236,6 +258,8 @@ class Build:
             reason = document.left_out or "skipped"
             if reason == "skipped":
                 counts[reason] += 1
+            elif reason == "in_targets":
+                counts["in_targets_dropped"] = counts.get("in_targets_dropped", 0) + 1
             else:
                 self.beside[reason][name] = self.beside[reason].get(name, 0) + 1
             return
@@ -300,8 +324,21 @@ class Build:
 
     def _so_far(self) -> str:
         dropped = sum(
-            counts["duplicates_dropped"] + counts["in_validation_dropped"]
+            sum(count for key, count in counts.items() if key.endswith("_dropped"))
             for counts in self.counts.values()
         )
         megabytes = self.taken.total / 1e6
         return f"{megabytes:,.0f} MB of {len(self.counts)} domains, {dropped:,} documents dropped"
+
+
+def _in_batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Yields documents in lists, each of so much text that comparing it at once is worth it."""
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.text or "")
+        if size >= COMPARED:
+            yield batch
+            batch, size = [], 0
+    yield batch

@@ -36,7 +36,7 @@ FEWEST_HELD_OUT = 30
 SMALL_PIECE = 3_000  # characters
 # Text is not cut so near to its beginning, and a shorter end stays with the piece before it.
 SHORT_END = 200  # characters
-LeftOut = Literal["skipped", "empty", "too_short"]
+LeftOut = Literal["skipped", "empty", "too_short", "in_targets"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro.data.scored import Sequences, answered_sequences, together
 from bydore_pyro.data.store import Text, TokenStore, check_needed
 from bydore_pyro.errors import DataError, listed
 
@@ -19,6 +20,7 @@ HeldOut = Literal["validation", "judged"]  # of the first targets are made, the 
 EDGE = 1e-6  # shares that are normalised again differ by less
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
+FEWEST_QUESTIONS = 64  # of a task, whatever its share, as far as it has them
 FEWEST_CHECKED = 8  # sequences: the scatter of fewer says little of the error of their mean
 KINDS = ("train", "signal", "measure")  # of streams
 
@@ -147,6 +149,46 @@ def held_out_stream(
     return SequenceStream(store, side, name, length, [0 if judged else seed, 3])
 
 
+def held_out_size(text: Text, length: int) -> int:
+    """Returns how many sequences of so many tokens a text has, or a task questions."""
+    if text.answers is None:
+        return len(text) // length
+    return int(text.questions[-1]) + 1 if len(text) else 0
+
+
+def held_out_sequences(
+    store: TokenStore,
+    name: str,
+    length: int,
+    seed: int,
+    most: int,
+    side: HeldOut = "validation",
+) -> Sequences:
+    """Returns held-out sequences of a domain's text, or questions of a task with their answers, in
+    a seed's order; judged ones in one for all seeds.
+
+    Args:
+        store: The tokens.
+        name: Of the domain or the task.
+        length: ``T``, tokens in a sequence.
+        seed: Of the order.
+        most: Sequences or questions, at most.
+        side: Of the store.
+
+    Raises:
+        DataError: When it has none.
+    """
+    text: Text | None = getattr(store, side).get(name)
+    if text is None or text.answers is None:
+        stream = held_out_stream(store, name, length, seed, side)
+        rows = stream.rows(0, min(most, stream.count))
+        tokens = torch.from_numpy(stream.sequences(rows).astype(np.int64))
+        return Sequences(tokens, _documents(getattr(store, side)[name].ends, rows, length))
+    count = held_out_size(text, length)
+    order = Permutation(count, [0 if side == "judged" else seed, 3, *text.seed])
+    return answered_sequences(text, length, order(np.arange(min(most, count))))
+
+
 def twins(store: TokenStore, names: Iterable[str]) -> dict[str, int]:
     """Returns by domain how many of the names before it stand for the same training text.
 
@@ -193,19 +235,45 @@ def left_to_check(kept: int, most: int) -> int:
 def held_out_counts(
     store: TokenStore, shares: Mapping[str, float], length: int, most: int, fewest: int = 1
 ) -> dict[str, int]:
-    """Returns how many sequences of each domain's validation text a target is made of.
+    """Returns how many sequences of each domain's validation text a target is made of, and how many
+    questions of each task.
+
+    Sequences of plain text are as many as their shares say, so that each counts the same. A task
+    has a mean of its own: it gives questions as its share says, but no fewer than 64.
 
     Args:
         store: The tokens.
-        shares: Of the target, by domain; they are normalised.
+        shares: Of the target, by domain or task; they are normalised.
         length: Tokens in a sequence, ``T``.
-        most: Sequences in all.
-        fewest: Sequences in all.
+        most: Sequences and questions in all, but for what a task gives in any case.
+        fewest: Sequences in all, where there is no task.
 
     Raises:
         DataError: When there are fewer, or a share is of less than one sequence.
     """
-    total, held_out = sum(shares.values()), {n: len(store.validation[n]) // length for n in shares}
+    total = sum(shares.values())
+    parts = {name: share / total for name, share in shares.items()}
+    tasks = {name for name in parts if store.validation[name].answers is not None}
+    counts = {
+        name: min(
+            held_out_size(store.validation[name], length),
+            max(FEWEST_QUESTIONS, round(most * parts[name])),
+        )
+        for name in tasks
+    }
+    plain = {name: part for name, part in parts.items() if name not in tasks}
+    if plain:
+        most = round(most * math.fsum(plain.values()))
+        counts |= _plain_counts(store, plain, length, most, 1 if tasks else fewest)
+    return {name: counts[name] for name in parts}
+
+
+def _plain_counts(
+    store: TokenStore, shares: Mapping[str, float], length: int, most: int, fewest: int
+) -> dict[str, int]:
+    """Returns how many sequences of each domain are as many as its share says."""
+    total = sum(shares.values())
+    held_out = {name: held_out_size(store.validation[name], length) for name in shares}
     parts = {name: share / total for name, share in shares.items()}
     limit = int(min(most, *(held_out[name] / part for name, part in parts.items())) + EDGE)
     counts = {name: round(part * limit - EDGE) for name, part in parts.items()}
@@ -229,11 +297,11 @@ class Domains:
 
     Args:
         corpus: The tokens.
-        validation: Shares of domains' held-out text, which are normalised; a domain named here need
-            not be trained on.
+        validation: Shares of domains' held-out text and of tasks, which are normalised; a domain
+            named here need not be trained on.
         names: The domains to train on; when None, all that have training text.
         sequence_length: ``T``, tokens in a sequence.
-        validation_sequences: Most sequences in the validation set.
+        validation_sequences: Most sequences in the validation set (`held_out_counts`).
         minimal_validation: Fewest.
         measured: Sequences of each domain that are kept for measuring and never trained on, at most
             a third of its sequences.
@@ -244,9 +312,7 @@ class Domains:
 
     Attributes:
         trainable: The domains that batches can be drawn from: `names`, and the validation's.
-        validation: Held-out sequences, each domain's number proportional to its share.
-        validation_documents: The number of the document that each of them lies in.
-        validation_rows: Which of them are of each domain.
+        targets: Held-out sequences, or questions, of each domain or task of the validation set.
         seed: Of every order.
 
     Raises:
@@ -291,7 +357,17 @@ class Domains:
         kept = {name: min(measured, count // 3) for name, count in self.sequences().items()}
         #: How many sequences of each domain `check_batch` returns.
         self.checked = {name: left_to_check(kept[name], checked) for name in self.names}
-        self._set_validation(validation_sequences, minimal_validation)
+        counts = held_out_counts(
+            corpus,
+            self.validation_shares,
+            sequence_length,
+            validation_sequences,
+            minimal_validation,
+        )
+        self.targets = {
+            name: held_out_sequences(corpus, name, sequence_length, seed, count).to(self.device)
+            for name, count in counts.items()
+        }
         self._validation_rng = np.random.default_rng([seed, 2])
 
     def _stream(self, kind: str, number: int, name: str, twin: int) -> SequenceStream:
@@ -301,19 +377,6 @@ class Domains:
             choice = kept if kind == "measure" else rest
         seed = [self.seed, twin, number]
         return SequenceStream(self.corpus, "train", name, length, seed, choice)
-
-    def _set_validation(self, most: int, fewest: int) -> None:
-        corpus, length, shares = self.corpus, self.sequence_length, self.validation_shares
-        parts, documents, before, places = [], [], 0, dict[str, slice]()
-        for name, count in held_out_counts(corpus, shares, length, most, fewest).items():
-            stream = held_out_stream(corpus, name, length, self.seed)
-            rows, ends = stream.rows(0, count), corpus.validation[name].ends
-            parts.append(stream.sequences(rows))
-            documents.append(before + _documents(ends, rows, length))
-            before += len(ends)
-            places[name] = slice(sum(map(len, parts[:-1])), sum(map(len, parts)))
-        self.validation = self._on_device(np.concatenate(parts))
-        self.validation_documents, self.validation_rows = np.concatenate(documents), places
 
     def _on_device(self, sequences: np.ndarray) -> Tensor:
         return torch.from_numpy(sequences.astype(np.int64)).to(self.device)
@@ -383,11 +446,33 @@ class Domains:
         documents = _documents(self.corpus.train[name].ends, rows, self.sequence_length)
         return self._on_device(sequences), documents
 
-    def validation_batch(self, size: int) -> Tensor:
-        """Draws a validation batch ``(size, T)`` without repetition within it."""
-        total = len(self.validation)
+    def validation_batch(self, size: int) -> tuple[Tensor, Tensor | None]:
+        """Draws a validation batch, at most the whole validation set, without repetition within it.
+
+        Returns:
+            Sequences ``(B, T)``, and what each token's loss counts in the loss of its sequence
+            ``(B, T - 1)``; None where that is the mean. The mean of the sequences' losses has the
+            target's loss as its expectation.
+
+        Raises:
+            ValueError: When a target scores choices, whose loss is of several sequences together.
+        """
+        tokens, weights = self._validation
+        total = len(tokens)
         rows = self._validation_rng.choice(total, min(size, total), replace=False)
-        return self.validation[torch.from_numpy(rows).to(self.device)]
+        places = torch.from_numpy(rows).to(self.device)
+        return tokens[places], None if weights is None else weights[places]
+
+    @cached_property
+    def _validation(self) -> tuple[Tensor, Tensor | None]:
+        if any(target.questions is not None for target in self.targets.values()):
+            raise ValueError("Expected targets whose answers are scored, actual choices")
+        tokens, weights = together(self.targets.values())
+        if weights is None:  # sequences are as many as the shares say
+            return tokens, None
+        counts = torch.tensor([len(one.tokens) for one in self.targets.values()])
+        each = len(tokens) * torch.tensor([*self.validation_shares.values()]) / counts
+        return tokens, weights * each.repeat_interleave(counts)[:, None].to(weights)
 
     def state(self) -> dict[str, Any]:
         """Returns where every order stands, as plain values."""

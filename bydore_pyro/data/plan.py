@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ class Plan:
     """The content of a store to be: two equal plans give the same store, byte for byte.
 
     `sources` are in the order in which they are read, `left_out` those that are not; `key` names
-    the plan. `tokens` is the size of the sample, None for all that `corpus` allows.
+    the plan. `tokens` is the size of the sample, None for all that `corpus` allows. `without` has
+    the texts of targets, by name: documents that contain one of them are left out (`overlap`).
     """
 
     data: str
@@ -39,6 +40,7 @@ class Plan:
     tokenizer: TokenizerConfig
     tokens: float | None = None
     left_out: Sequence[LeftOut] = ()
+    without: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -48,8 +50,16 @@ class Plan:
         tokenizer = asdict(self.tokenizer)
         for name in OF_SHARDS:
             del tokenizer[name]
-        given = {"corpus": asdict(self.corpus), "rows": rows, "tokenizer": tokenizer}
-        return given if self.tokens is None else {**given, "tokens": self.tokens}
+        given: dict[str, Any] = {"corpus": asdict(self.corpus), "rows": rows}
+        given["tokenizer"] = tokenizer
+        if self.tokens is not None:
+            given["tokens"] = self.tokens
+        if self.without:
+            given["without"] = {
+                name: {"documents": len(texts), "sha256": content_hash(list(texts))}
+                for name, texts in self.without.items()
+            }
+        return given
 
     @property
     def key(self) -> str:
@@ -83,6 +93,7 @@ def make_plan(
     rows: RowConfig | None = None,
     tokenizer: TokenizerConfig | None = None,
     tokens: float | None = None,
+    without: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
     """Lists what goes into a store; opens no source.
 
@@ -93,6 +104,7 @@ def make_plan(
         tokenizer: Which tokenizer.
         tokens: Size of the sample of all domains together, an equal share of each, in place of the
             corpus's limit. Of domains that rows name it holds what it happens to find.
+        without: Texts of targets, by name, that no training document may contain.
 
     Raises:
         DataError: See `list_files`.
@@ -109,7 +121,8 @@ def make_plan(
         cap = tokens * BYTES_OF_A_TOKEN / len({file.domain for file in files})
         corpus = replace(corpus, domain_megabytes=cap / 1e6)
     sources = sources_of(files, corpus)
-    return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig(), tokens, left_out)
+    parts = corpus, rows, tokenizer or TokenizerConfig()
+    return Plan(data, sources, *parts, tokens, left_out, without or {})
 
 
 def sample_text(plan: Plan) -> Iterator[str]:

@@ -112,7 +112,7 @@ def _build(partial: Path, plan: Plan, processes: int, cluster: str | None) -> di
     try:
         cap = most_text(plan, partial / "tokenizer")
         sources = in_parts(plan.sources, plan.corpus, cap)
-        with closing(Build(partial, sources, plan.corpus, cap)) as build:
+        with closing(Build(partial, sources, plan.corpus, cap, plan.without)) as build:
             if build.source:
                 terminal.tell(f"going on where {partial} stopped")
             with terminal.progress_bar() as bar:
@@ -217,11 +217,14 @@ def _leave_out(
             continue
         if plan.data.split(":")[0] not in ("environment", "pile") and name in plan.domains:
             dropped = counts["duplicates_dropped"] + counts["in_validation_dropped"]
+            in_targets = counts.get("in_targets_dropped", 0)
+            of_targets = f"{in_targets} with documents of targets, " * bool(in_targets)
             short, empty = (beside[key].get(name, 0) for key in ("too_short", "empty"))
             raise DataError(
                 f"Expected text in every domain of {plan.data}, found none usable in '{name}' "
-                f"({dropped} duplicates, {counts['skipped']} rows skipped, {empty} empty, {short} "
-                f"shorter than {plan.corpus.shortest} characters, see --shortest_document)"
+                f"({dropped} duplicates, {of_targets}{counts['skipped']} rows skipped, {empty} "
+                f"empty, {short} shorter than {plan.corpus.shortest} characters, see "
+                "--shortest_document)"
             )
         terminal.tell(f"left out because it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size

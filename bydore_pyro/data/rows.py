@@ -107,7 +107,8 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
     form, compression = kind_of(path)
     place, columns = str(path), list[str]()
     if form == "parquet":
-        table = _table_rows(path, config, part, columns)
+        wanted = [c for c in (config.text_column, config.domain_column) if c is not None]
+        table = _table_rows(path, wanted, part, columns)
         for count, row in enumerate(_texts(table, place, config, columns), start=1):
             reached = 0
             if part is not None and part.end is not None:
@@ -135,6 +136,52 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
                     each = packed.tell() / plain.tell()  # bytes of the file for one that comes out
                     before = round(begun * each) if before is None else before
                     yield row._replace(reached=round(at * each) - before)
+
+
+def read_columns(
+    path: Path, on_error: Literal["stop", "skip"] = "stop"
+) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yields the rows of a file with all their columns, each with its place, such as "line 3".
+
+    Raises:
+        DataError: When there is no file; with `on_error="stop"` also at a row that is no JSON
+            object, and at the end of a file that breaks off. With `"skip"` each of these is None.
+    """
+    if not path.exists():
+        raise DataError(f"Expected a file, found none: {path}")
+    place, unit, number = str(path), "row", 0
+    try:
+        for unit, number, content in _whole_file(path):
+            where, row = f"{unit} {number}", None
+            try:
+                row = _parsed(unit, content)
+                if not isinstance(row, dict):
+                    raise DataError(f"Expected a JSON object, found {type(row).__name__}")
+            except ValueError as error:
+                if on_error == "stop":
+                    raise DataError(f"{_fault(error)}, {place}, {where}") from None
+                row = None
+            yield where, row
+    except (DataError, GeneratorExit):
+        raise
+    except Exception as error:  # pyarrow raises nothing narrower
+        if on_error == "stop" or is_remote(place):
+            raise _broken(place, unit, number, error) from None
+        yield f"{unit} {number + 1}", None
+
+
+def _whole_file(path: Path) -> Iterator[tuple[str, int, Any]]:
+    form, compression = kind_of(path)
+    if form == "parquet":
+        yield from _table_rows(path, (), None, [])
+        return
+    with (
+        readable_place(str(path)),
+        opened(path, WHOLE) as file,
+        unpacked(Sips(file, BLOCK), compression) as stream,
+    ):
+        lines = io.BufferedReader(Sips(stream, UNPACKED), UNPACKED)
+        yield from rows_of(lines, form, LONGEST)
 
 
 def read_hub(
@@ -176,9 +223,7 @@ def _texts(
         for unit, number, content in rows:
             domain = None
             try:
-                if isinstance(content, DataError):
-                    raise content
-                row = files.plain_json(content.decode("utf-8")) if unit == "line" else content
+                row = _parsed(unit, content)
                 if config.domain_column is not None:
                     named = _text(row, config.domain_column, "--domain_column", whole=True)
                     check_name(named)
@@ -192,13 +237,8 @@ def _texts(
                         note = f"text is read from the column '{config.text_column}', not from "
                         usable = usable._replace(note=note + shown)
             except ValueError as error:
-                fault = str(error)
-                if isinstance(error, UnicodeDecodeError):
-                    fault = "Expected UTF-8, found other bytes"
-                elif not isinstance(error, DataError):
-                    fault = f"Expected a JSON object, found {error}"
                 if config.on_error == "stop":
-                    raise DataError(f"{fault}, {place}, {unit} {number}") from None
+                    raise DataError(f"{_fault(error)}, {place}, {unit} {number}") from None
                 usable = Row(number, None, domain)
             yield usable
     except (DataError, GeneratorExit):
@@ -206,17 +246,51 @@ def _texts(
     except Exception as error:  # pyarrow and datasets raise nothing narrower
         # Of a remote file it may be the connection, which is no row to be skipped.
         if config.on_error == "stop" or is_remote(place):
-            where = f"after {unit} {number}" if number else "at its beginning"
-            reason = one_line(error) or type(error).__name__
-            raise DataError(
-                f"Expected a whole file, found one that breaks {where}: {place}: {reason}"
-            ) from None
+            raise _broken(place, unit, number, error) from None
         yield Row(number + 1, None)
+
+
+def _parsed(unit: str, content: Any) -> Any:
+    """A row as plain values."""
+    if isinstance(content, DataError):
+        raise content
+    return files.plain_json(content.decode("utf-8")) if unit == "line" else content
+
+
+def _fault(error: ValueError) -> str:
+    """What is wrong with a row."""
+    if isinstance(error, UnicodeDecodeError):
+        return "Expected UTF-8, found other bytes"
+    return str(error) if isinstance(error, DataError) else f"Expected a JSON object, found {error}"
+
+
+def _broken(place: str, unit: str, number: int, error: Exception) -> DataError:
+    """The error about a file that ends within a row."""
+    where = f"after {unit} {number}" if number else "at its beginning"
+    reason = one_line(error) or type(error).__name__
+    return DataError(f"Expected a whole file, found one that breaks {where}: {place}: {reason}")
 
 
 def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
     """The text of the column that an option names; where `whole` numbers name something too, that
     number as text."""
+    value = column_of(row, column, named_by)
+    if whole and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, Mapping) and value:
+        inside = listed([f"{column}.{key}" for key in value], 5)
+        raise DataError(
+            f"Expected text in column '{column}', found a mapping ({named_by} can name {inside})"
+        )
+    return checked_text(value, column)
+
+
+def column_of(row: Any, column: str, named_by: str) -> Any:
+    """Returns what a row holds in the column that an option names; a dot selects a nested one.
+
+    Raises:
+        DataError: When there is no such column.
+    """
     value = row
     literal = isinstance(row, Mapping) and column in row
     for part in [column] if literal else column.split("."):
@@ -226,13 +300,15 @@ def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
                 found = f"{', '.join(map(str, row))[:100]} ({named_by} names another)"
             raise DataError(f"Expected a column '{column}', found {found}")
         value = value[part]
-    if whole and isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if isinstance(value, Mapping) and value:
-        inside = listed([f"{column}.{key}" for key in value], 5)
-        raise DataError(
-            f"Expected text in column '{column}', found a mapping ({named_by} can name {inside})"
-        )
+    return value
+
+
+def checked_text(value: Any, column: str) -> str:
+    """Returns what a column holds, if it is text that can be written.
+
+    Raises:
+        DataError: When it is something else, too long, or holds half a character.
+    """
     if not isinstance(value, str):
         raise DataError(f"Expected text in column '{column}', found {type(value).__name__}")
     if len(value) > LONGEST:
@@ -247,9 +323,12 @@ def _text(row: Any, column: str, named_by: str, *, whole: bool = False) -> str:
 
 
 def _table_rows(
-    path: Path, config: RowConfig, part: Part | None, with_text: list[str]
+    path: Path, wanted: Iterable[str], part: Part | None, with_text: list[str]
 ) -> Iterator[tuple[str, int, Any]]:
-    """Yields the rows of a Parquet file, after adding the columns that can hold text to a list."""
+    """Yields the rows of a Parquet file, after adding the columns that can hold text to a list.
+
+    Of the columns those that are wanted are read; all where none is named.
+    """
     from pyarrow import parquet, types
 
     # `pre_buffer` would read, and hold, whole columns.
@@ -258,18 +337,17 @@ def _table_rows(
         names = file.schema_arrow.names
         kinds = (types.is_string, types.is_large_string, types.is_nested, types.is_dictionary)
         with_text += [f.name for f in file.schema_arrow if any(kind(f.type) for kind in kinds)]
-        wanted = [c for c in (config.text_column, config.domain_column) if c is not None]
         roots = [c if c in names else c.split(".")[0] for c in wanted]
         # Other columns may hold what cannot be read; all where one is missing, for the error.
-        columns = roots if set(roots) <= set(names) else names
+        columns = roots if roots and set(roots) <= set(names) else names
         number, last, groups = 0, math.inf, [*range(file.num_row_groups)]
         if part is not None and part.group is not None:
             groups = [part.group]
             number = sum(file.metadata.row_group(g).num_rows for g in range(part.group))
             first = number + part.start
             last = math.inf if part.end is None else number + part.end
-        wanted = [*dict.fromkeys(columns)]
-        for batch in file.iter_batches(AT_ONCE, row_groups=groups, columns=wanted):
+        columns = [*dict.fromkeys(columns)]
+        for batch in file.iter_batches(AT_ONCE, row_groups=groups, columns=columns):
             for row in batch.to_pylist():
                 number += 1
                 if number > last:

@@ -100,6 +100,36 @@ def file_sha256(path: Path) -> str:
 
 
 @dataclass(frozen=True, eq=False)
+class Answers:
+    """Which tokens of a text are scored: those of an answer, at the end of each document.
+
+    Attributes:
+        starts: Where the answer of each document begins ``(n,)``, among all tokens.
+        sizes: Bytes of UTF-8 of each token of an answer ``(N,)``; 0 of all others.
+        questions: The number of each document's question ``(n,)``, ascending from 0 without gaps.
+        right: Where the documents of a question are choices: which are right ``(n,)``, at least one
+            of each question. None where each document is a right answer.
+    """
+
+    starts: np.ndarray
+    sizes: np.ndarray
+    questions: np.ndarray
+    right: np.ndarray | None = None
+
+    def only(self, text: Text, chosen: np.ndarray) -> Answers:
+        """Returns those of the chosen documents of a text, as `Text.only` places them."""
+        starts, ends = text.starts[chosen], text.ends[chosen]
+        inside = np.repeat(chosen, np.diff(text.ends, prepend=0))
+        begin = np.cumsum(ends - starts) - (ends - starts)
+        return Answers(
+            starts=self.starts[chosen] - starts + begin,
+            sizes=self.sizes[inside],
+            questions=np.unique(self.questions[chosen], return_inverse=True)[1],
+            right=None if self.right is None else self.right[chosen],
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Text:
     """The text of a domain on a side: a token array that knows its documents and its files.
 
@@ -107,11 +137,13 @@ class Text:
         tokens: ``(N,)``; of files, each reading checks the sizes of those that it reads from.
         ends: Where the independent documents end: ascending, exclusive, the last one N.
         files: Where both lie; none where they are in memory.
+        answers: Of a task: what of each document is scored; None of plain text.
     """
 
     tokens: Tokens
     ends: np.ndarray = field(repr=False)
     files: tuple[TokenFile, ...] = field(default=(), repr=False)
+    answers: Answers | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -148,6 +180,11 @@ class Text:
         return self.ends - np.diff(self.ends, prepend=0)
 
     @property
+    def questions(self) -> np.ndarray:
+        """The number of what each document belongs to ``(n,)``: its question, else its own."""
+        return np.arange(len(self.ends)) if self.answers is None else self.answers.questions
+
+    @property
     def seed(self) -> tuple[int, ...]:
         """Numbers that seed what is drawn of the text: its length and its first tokens. The same
         text draws the same under any name and in any place."""
@@ -172,7 +209,8 @@ class Text:
         starts, stops = self.starts[chosen], self.ends[chosen]
         ends = np.cumsum(stops - starts)
         ends.flags.writeable = False
-        return Text(kept(self.tokens, (starts, stops)), ends, self.files)
+        answers = None if self.answers is None else self.answers.only(self, chosen)
+        return Text(kept(self.tokens, (starts, stops)), ends, self.files, answers)
 
     def require_unchanged(self) -> None:
         """Checks that no file has changed since it was opened, also of those that are not read.
@@ -278,7 +316,7 @@ class TokenStore:
         new = [name for name in wanted if not len(judged.get(name, ()))]
         for name in new:
             text = validation[name]
-            judges = np.arange(len(text.ends)) % EVERY == EVERY - 1
+            judges = text.questions % EVERY == EVERY - 1
             validation[name], judged[name] = text.only(~judges), text.only(judges)
         if names is not None and new:
             index = {**index, "sha256": content_hash([self.sha256, *new])}

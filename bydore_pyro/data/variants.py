@@ -57,14 +57,41 @@ def name_of_validation_file(entry: str) -> str | None:
     return domain_of(path.name.split(".")[0]) if is_rows_or_txt(path) else None
 
 
+def with_held_out(
+    store: TokenStore, name: str, text: Text, entry: dict[str, Any], empty: int = 0
+) -> TokenStore:
+    """Returns a store with one more domain, of held-out text alone; none of it is judged.
+
+    Args:
+        store: The others.
+        name: Of the domain.
+        text: Of the store's tokenizer.
+        entry: Of the domain in the index.
+        empty: Rows of it that held no text.
+
+    Raises:
+        DataError: When there is a domain of this name, or the name cannot be a domain's.
+    """
+    check_name(name)
+    if name in store.names:
+        raise DataError(
+            f"Expected a target that is not named like a domain of the data ({listed(store.names)}"
+            f"), found '{name}': name= gives it another name"
+        )
+    index = {**store.index, "domains": {name: entry}, "empty": {name: empty} if empty else {}}
+    none = {name: Text(text[:0], text.ends[:0])}
+    return joined_stores(store, TokenStore(store.folder, none, {name: text}, index, none))
+
+
 def with_validation_file(
-    store: TokenStore, path: Path, rows: RowConfig | None = None
+    store: TokenStore, path: Path, rows: RowConfig | None = None, name: str | None = None
 ) -> TokenStore:
     """Returns a store with the rows of a file as one more domain, of held-out text alone.
 
-    The file names the domain. Each row is a document, whatever its length, and so is each piece of
-    a text file (.txt), cut as those of a domain of few files; nothing is drawn, and only the space
-    around a text is cut off. Of rows of the same text one is kept, because copies add nothing new.
+    The file names the domain, where no other `name` is given. Each row is a document, whatever its
+    length, and so is each piece of a text file (.txt), cut as those of a domain of few files;
+    nothing is drawn, and only the space around a text is cut off. Of rows of the same text one is
+    kept, because copies add nothing new.
     None is kept to judge by. The tokens are held in memory.
 
     Raises:
@@ -74,13 +101,7 @@ def with_validation_file(
     Warns:
         UserWarning: When rows are copies of others, empty, or could not be read.
     """
-    name = domain_of(path.name.split(".")[0])
-    check_name(name)
-    if name in store.names:
-        raise DataError(
-            f"Expected a validation file that is not named like a domain of the data "
-            f"({listed(store.names)}), found {path}"
-        )
+    name = name or domain_of(path.name.split(".")[0])
     config = dataclasses.replace(rows or RowConfig(), domain_column=None)
     if is_row_file(path):
         read = list(read_rows(path, config))
@@ -115,10 +136,7 @@ def with_validation_file(
         "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
         "ends_sha256": hashlib.sha256(ends.tobytes()).hexdigest(),
     }
-    index = {**store.index, "domains": {name: entry}, "empty": {name: empty} if empty else {}}
-    none = {name: Text(tokens[:0], ends[:0])}
-    added = TokenStore(store.folder, none, {name: Text(tokens, ends)}, index, none)
-    return joined_stores(store, added)
+    return with_held_out(store, name, Text(tokens, ends), entry, empty)
 
 
 def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = None) -> TokenStore:

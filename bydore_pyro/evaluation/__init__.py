@@ -1,4 +1,4 @@
-"""A trained model's scores on 13 benchmarks, by lm-eval, and its loss on any text."""
+"""A trained model's scores on benchmarks, its bits per byte of answers, and its loss on text."""
 
 import lazy_loader
 

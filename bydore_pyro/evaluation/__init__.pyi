@@ -1,5 +1,9 @@
+from .answers import Questions as Questions
+from .answers import answer_losses as answer_losses
+from .answers import answer_scores as answer_scores
 from .config import EvaluationConfig as EvaluationConfig
 from .evaluate import average_of as average_of
 from .evaluate import evaluate_model as evaluate_model
 from .evaluate import load_model as load_model
+from .evaluate import mean_bits_per_byte as mean_bits_per_byte
 from .text import context_of as context_of

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bydore_pyro import data
+from bydore_pyro import data, targets
 from bydore_pyro.command_line import Checked, option
 
 
@@ -45,20 +46,25 @@ PILE13 = {
 }
 
 
+# A comma before an option of a task, such as "mmlu,shots=5", separates none.
+SEPARATOR, OPTION = re.compile(r",(?!\w+=)"), re.compile(r",(?=\w+=)")
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Checked):
     """What a model is scored on, and how.
 
     Raises:
-        ValueError: When a task is neither a benchmark nor called like a file of rows.
+        ValueError: When a task is written in a way that says nothing, or with a share.
     """
 
     tasks: list[str] = option(
         ["pile13"],
-        "'pile13' (the paper's 13 benchmarks), some by name, or files of rows (FILE.jsonl) on whose"
-        " text the loss is measured.",
+        "'pile13' (the paper's 13 benchmarks) or some of them by name, scored by lm-eval; for bits "
+        "per byte of right answers, and accuracy: other tasks of lm-eval (NAME, NAME,shots=5, or "
+        "task:NAME), files of questions and answers; for the loss on text: files of plain text.",
     )
-    text_column: str = option("text", "Column of the text in files of rows.")
+    text_column: str = option("text", "Column of the text in files of plain text.")
     data_dir: str | None = option(
         None,
         "Folder with TASK/SPLIT.jsonl or .parquet, also as SPLIT-00000-of-00001.parquet, with the "
@@ -83,19 +89,22 @@ class EvaluationConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = ("pile13", *PILE13)
-        for task in self._each:
-            if task not in known and not data.is_row_file(Path(task)):
+        for entry in self.entries:
+            if entry.share != 1 or entry.score != "answer":
                 raise ValueError(
-                    f"Expected tasks one of {', '.join(map(repr, known))}, or a file of rows "
-                    f"(.jsonl, .parquet), actual {task!r}"
+                    "Expected tasks without a share and without score=, which evaluate nothing, "
+                    f"actual '{entry}'"
+                )
+            if entry.file and not data.is_row_file(Path(entry.file)):
+                raise ValueError(
+                    f"Expected a file of rows (.jsonl, .parquet) as a task, actual {entry.file!r}"
                 )
 
     @property
     def _each(self) -> list[str]:
         """The tasks; like lm-eval's they may be joined by commas."""
-        split = ([one] if Path(one).exists() else one.split(",") for one in self.tasks)
-        return [task for tasks in split for task in tasks]
+        split = ([one] if Path(one).exists() else SEPARATOR.split(one) for one in self.tasks)
+        return [*dict.fromkeys(task for tasks in split for task in tasks)]
 
     @property
     def names(self) -> list[str]:
@@ -103,6 +112,18 @@ class EvaluationConfig(Checked):
         return [name for name in PILE13 if name in self._each or "pile13" in self._each]
 
     @property
+    def entries(self) -> list[targets.Entry]:
+        """All others: tasks of lm-eval, and files of rows."""
+        found = []
+        for task in self._each:
+            if task not in ("pile13", *PILE13):
+                target = OPTION.split(task)[0]
+                is_file = data.name_of_validation_file(target) is not None
+                named = is_file or task.startswith("task:")
+                found.append(targets.Entry.of(task if named else f"task:{task}"))
+        return found
+
+    @property
     def files(self) -> list[str]:
         """The files of rows, each once."""
-        return [task for task in dict.fromkeys(self._each) if data.is_row_file(Path(task))]
+        return [*dict.fromkeys(entry.file for entry in self.entries if entry.file)]

@@ -1,24 +1,21 @@
-"""Scores of a language model on the paper's 13 benchmarks, by lm-eval, and its loss on text."""
+"""Scores of a language model on benchmarks, its bits per byte of answers, and its loss on text."""
 
 from __future__ import annotations
 
-import io
-import logging
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from bydore_pyro import files, proxy, terminal
+from bydore_pyro import proxy, targets, terminal
 from bydore_pyro.errors import DataError, expecting, require
+from bydore_pyro.evaluation.answers import Questions, answer_scores, read_questions
 from bydore_pyro.evaluation.config import PILE13, EvaluationConfig
-from bydore_pyro.evaluation.text import context_of, read_documents, text_loss
+from bydore_pyro.evaluation.text import Context, Document, context_of, read_documents, text_loss
 
-SEED = 1234  # chooses the examples: lm-eval's own
 MODEL_FOLDER = "Expected a model's folder (a training leaves it in model)"
 
 
@@ -31,7 +28,7 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     from transformers import AutoTokenizer
 
     place = terminal.device_named(device)
-    with expecting(f"{MODEL_FOLDER} as {folder}, found:"), _quiet():
+    with expecting(f"{MODEL_FOLDER} as {folder}, found:"), targets.quiet_lm_eval():
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
@@ -48,11 +45,11 @@ def evaluate_model(
     kept: Mapping[str, Mapping[str, Any]] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
 ) -> dict[str, Any]:
-    """Scores a model on benchmarks and files of text, after checking all tasks and what they hold.
+    """Scores a model on benchmarks, tasks and files of text, after checking all and what they hold.
 
-    Of a benchmark there is a run for each number of examples. A score is the mean over questions of
-    the share of runs that answer it correctly; its standard error is of this mean, as runs are not
-    independent.
+    Of one of the paper's benchmarks there is a run for each number of examples. A score is the mean
+    over questions of the share of runs that answer it correctly; its standard error is of this
+    mean, as runs are not independent.
 
     Args:
         model, tokenizer: Of transformers; the model is causal, and on its device.
@@ -62,10 +59,11 @@ def evaluate_model(
         keep: Called after every task with the results so far.
 
     Returns:
-        By the paper's name of a task: `task` (lm-eval's name), `score` and `standard_error` in
+        By the paper's name of a benchmark: `task` (lm-eval's name), `score` and `standard_error` in
         percent, `metric` (`acc_norm` where lm-eval has it, else `acc`: RegMix's rule),
-        `questions`, `seed`, and `runs`, the score in percent by number of examples. By file, what
-        `text_loss` returns.
+        `questions`, `seed`, and `runs`, the score in percent by number of examples. By the name of
+        another task, or by file, what `answer_scores` returns, and `target`, its name as a target;
+        by file of plain text, what `text_loss` returns.
 
     Raises:
         DataError: When lm-eval is not installed, or data is not there or not what it must be.
@@ -75,14 +73,10 @@ def evaluate_model(
     """
     tasks, ready, scored = dict(kept or {}), {}, None
     context = context_of(model, config.sequence_length)
-    texts = {
-        file: read_documents(Path(file), tokenizer, context.text, config.text_column, config.limit)
-        for file in config.files
-        if file not in tasks
-    }
+    asked, texts = _read(config, tokenizer, context)
     if config.names:
         lm = require("lm_eval.models.huggingface", "evaluation").HFLM
-        with _quiet():
+        with targets.quiet_lm_eval():
             ready = {name: _checked_task(name, config) for name in config.names}
             scored = lm(
                 pretrained=model,
@@ -92,13 +86,45 @@ def evaluate_model(
             )
     for name, task in ready.items():
         if (label := PILE13[name].title) not in tasks:
-            with expecting(f"Expected questions of {name} that lm-eval can ask, found:"), _quiet():
+            with (
+                expecting(f"Expected questions of {name} that lm-eval can ask, found:"),
+                targets.quiet_lm_eval(),
+            ):
                 tasks[label] = _score(scored, name, task, config)
             keep(tasks)
+    for label, questions in asked.items():
+        if label not in tasks:
+            tasks[label] = {
+                "target": questions.name,
+                **answer_scores(model, questions, context.tokens, config.batch_size),
+            }
+            keep(tasks)
     for file, documents in texts.items():
-        tasks[file] = text_loss(model, documents, config.batch_size)
-        keep(tasks)
+        if file not in tasks:
+            tasks[file] = text_loss(model, documents, config.batch_size)
+            keep(tasks)
     return tasks
+
+
+def _read(
+    config: EvaluationConfig, tokenizer: Any, context: Context
+) -> tuple[dict[str, Questions], dict[str, list[Document]]]:
+    """Returns questions by the label of their task, and documents by their file."""
+    asked, texts = dict[str, Questions](), dict[str, list[Document]]()
+    with TemporaryDirectory() as folder:
+        if config.entries:
+            tokenizer.save_pretrained(folder)
+        for entry in config.entries:
+            found = read_questions(entry, Path(folder), config)
+            asked |= found
+            for questions in found.values():
+                terminal.tell(f"{questions.name}: {questions.about['source']}")
+            if not found and entry.file is not None:
+                column = entry.text_column or config.text_column
+                texts[entry.file] = read_documents(
+                    Path(entry.file), tokenizer, context.text, column, config.limit
+                )
+    return asked, texts
 
 
 def _checked_task(name: str, config: EvaluationConfig) -> Any:
@@ -112,7 +138,10 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     folder, root = Path(config.data_dir or "DATA", name), Path(tasks.__file__).parent
     expected = f"Expected data of {name} with the hub's columns and values"
     if config.data_dir and folder.is_dir():
-        data = {part: _read(folder / part, expected) for part in sorted({questions, examples})}
+        data = {
+            part: targets.read_split(folder / part, expected)
+            for part in sorted({questions, examples})
+        }
         changed["custom_dataset"] = lambda **_: data
     elif not config.hub:
         raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")
@@ -126,32 +155,13 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     return task
 
 
-def _read(path: Path, expected: str) -> Any:
-    """Reads rows as they are; the readers of `datasets` change dates, and call a server."""
-    import datasets
-    from pyarrow import parquet
-
-    with expecting(f"{expected} in {path}, found:"):
-        in_parts = path.parent.glob(f"{path.name}-*-of-*.parquet")
-        if tables := [*path.parent.glob(f"{path.name}.parquet"), *sorted(in_parts)]:
-            rows = [row for table in tables for row in parquet.read_table(table).to_pylist()]
-            return datasets.Dataset.from_list(rows)
-        rows = []
-        for number, line in enumerate(path.with_suffix(".jsonl").read_bytes().splitlines(), 1):
-            with expecting(f"{expected} in {path}.jsonl, line {number}, found:"):
-                rows.append({**files.plain_json(line.decode())})
-        return datasets.Dataset.from_list(rows)
-
-
 def _require_askable(task: Any, row: Mapping[str, Any]) -> None:
     """Raises where lm-eval cannot ask or rate a question, or would misread it in silence."""
-    if None in row.values() or (task.task_name == "copa" and row["label"] not in (0, 1)):
-        raise ValueError("a null or a label that lm-eval would take for another")
-    text, target = task.doc_to_text(row), task.doc_to_target(row)
+    if None in row.values():
+        raise ValueError("a null")
     if task.OUTPUT_TYPE == "multiple_choice":
-        choices, right = task.doc_to_choice(row), text if task.multiple_input else target
-        if not (0 <= right < len(choices) if isinstance(right, int) else right in choices):
-            raise ValueError(f"the answer {right!r:.100}, none of the {len(choices)} choices")
+        targets.right_choices(task, row)
+    task.doc_to_text(row), task.doc_to_target(row)
 
 
 def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[str, Any]:
@@ -161,7 +171,7 @@ def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[s
     runs, answers, metric = {}, [], ""
     for number in dict.fromkeys(config.num_fewshot):
         task.set_config("num_fewshot", number)
-        task.set_fewshot_seed(SEED)
+        task.set_fewshot_seed(targets.EXAMPLES_SEED)
         found = evaluate(model, {"tasks": {name: task}}, config.limit, bootstrap_iters=0)
         metric = "acc_norm" if "acc_norm,none" in found["results"][name] else "acc"
         runs[str(number)] = 100.0 * float(found["results"][name][f"{metric},none"])
@@ -174,7 +184,7 @@ def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[s
         "metric": metric,
         "questions": len(shares),
         "runs": runs,
-        "seed": SEED,
+        "seed": targets.EXAMPLES_SEED,
     }
 
 
@@ -184,20 +194,21 @@ def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | Non
     scored = [(t["score"], t["standard_error"]) for t in tasks.values() if "score" in t]
     if not scored:
         return None
+    score, error = _mean_of(scored)
+    return {"score": score, "standard_error": error}
+
+
+def mean_bits_per_byte(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
+    """Returns the mean over K tasks of the bits per byte of their answers, and its error, as
+    `average_of`; None without such a task."""
+    name = "bits_per_byte"
+    scored = [(t[name], t[f"{name}_standard_error"] or 0.0) for t in tasks.values() if name in t]
+    if not scored:
+        return None
+    mean, error = _mean_of(scored)
+    return {name: mean, f"{name}_standard_error": error}
+
+
+def _mean_of(scored: list[tuple[float, float]]) -> tuple[float, float]:
     scores, errors = zip(*scored, strict=True)
-    return {"score": float(np.mean(scores)), "standard_error": math.hypot(*errors) / len(errors)}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Shows one of lm-eval's warnings, that prompts are cut; progress bars on a terminal alone."""
-    cut, first, handler = "exceeds model's maximum length", iter([True]), logging.StreamHandler()
-    handler.addFilter(lambda record: cut in record.getMessage() and next(first, False))
-    logger = logging.getLogger("lm_eval")
-    before = logger.handlers, logger.propagate
-    logger.handlers, logger.propagate = [handler], False
-    try:
-        with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logger.handlers, logger.propagate = before
+    return float(np.mean(scores)), math.hypot(*errors) / len(errors)

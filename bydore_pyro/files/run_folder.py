@@ -126,8 +126,8 @@ class RunFolder:
 
         self._write(name, lambda aside: aside.write_bytes(save(dict(tensors))))
 
-    def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
-        """Writes an InferenceData as netCDF, for `arviz.from_netcdf`."""
+    def write_posterior(self, name: str, posterior: arviz.InferenceData | xarray.DataTree) -> None:
+        """Writes what ArviZ reads as netCDF, for `arviz.from_netcdf`."""
 
         def write(aside: Path) -> None:
             aside.unlink()  # ArviZ appends to a file that exists

@@ -27,8 +27,9 @@ class Goal:
     Attributes:
         objective: See `bydore_pyro.law.decision`.
         composition: ``C`` ``(Q, T)``, or ``(S, Q, T)`` with one for each draw of the law: what the
-            targets are made of, >= 0, rows of sum 1. A target's loss is ``sum_t C_qt L_t``. The
-            law's T rows are the targets when None.
+            targets are made of, >= 0, rows of sum > 0. A target's loss is ``sum_t C_qt L_t``: in
+            another unit than the law's, rows have another sum than 1. The law's T rows are the
+            targets when None.
         levels: Nats per token that each target lies above what it is made of ``(Q,)``; 0 when None.
         importance: ``p`` ``(Q,)``, >= 0; equal when None. Targets of importance 0 have no part in
             the mean or the worst; `none_worse` protects them too.

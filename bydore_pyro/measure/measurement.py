@@ -56,12 +56,9 @@ def sample_of(
     step: int,
     name: str,
     done: Callable[[int], object] = lambda count: None,
-) -> tuple[core.Sample, Tensor]:
+) -> core.Sample:
     """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``;
     tells how many more are `done`.
-
-    Returns:
-        The sample, and the sequences' losses ``(n,)``, nats per token.
 
     Raises:
         NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
@@ -69,7 +66,7 @@ def sample_of(
     sketches, losses = sketch(batch, "gradients", done)
     proxy.check_finite("loss", losses, step, [name] * len(losses))
     proxy.check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
-    return core.Sample(sketches, torch.from_numpy(documents)), losses
+    return core.Sample(sketches, torch.from_numpy(documents))
 
 
 def measure(
@@ -150,7 +147,7 @@ def _piece(
     """A domain's gradients, their documents, and what they cost."""
     name, batch, documents = piece
     own = _counting_anew(sketch)
-    sample, _ = sample_of(own, batch, documents, step, name, done)
+    sample = sample_of(own, batch, documents, step, name, done)
     return sample.gradients, sample.documents, own.model.cost.report()["parts"]
 
 

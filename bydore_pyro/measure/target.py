@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from bydore_pyro import core, data, files, proxy
-from bydore_pyro.measure.measurement import Measurement, frozen, sample_of, thawed
+from bydore_pyro.measure.measurement import Measurement, frozen, thawed
 
 TARGETS = "targets"
-FORMAT = "bydore_pyro.target/2"
+FORMAT = "bydore_pyro.target/3"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TargetMeasurement:
         step: Of the measurement.
         sequences: Of the domains, in all.
         evidence: Their inner products.
-        loss: Of the target, nats per token.
+        loss: Of the target, in its unit; of several targets, their mean by shares.
         sample: The target's gradients.
         metric: In which gradients are compared.
         parts: The same of each domain of the target, by name, where they were asked for and are
@@ -83,43 +83,75 @@ def read_target(
         anew: Whether they are read although they are kept.
 
     Raises:
-        NonFiniteError: See `sample_of`.
+        NonFiniteError: When a loss or a gradient is NaN or infinite.
     """
-    sample, losses = _sample(sketch, measured, target, anew)
+    found = _samples(sketch, measured, target, anew)
     samples = list(measured.samples.values())
     metric = core.Metric(samples)
     seen = [metric.of(one) for one in samples]
 
-    def read(rows: slice) -> TargetMeasurement:
-        own = core.Sample(sample.gradients[rows], sample.documents[rows])
+    def of(sample: core.Sample, loss: float) -> TargetMeasurement:
         return TargetMeasurement(
             step=measured.step,
             sequences=sum(len(one.documents) for one in samples),
-            evidence=core.round_evidence(seen, metric.of(own)),
-            loss=float(losses[rows].mean()),
-            sample=own,
+            evidence=core.round_evidence(seen, metric.of(sample)),
+            loss=loss,
+            sample=sample,
             metric=metric,
         )
 
-    whole, parts = read(slice(None)), target.validation_rows
-    if not each or len(parts) == 1:
+    losses = {name: float(own.mean()) for name, (_, own) in found.items()}
+    shares = target.validation_shares
+    whole = of(
+        _together({name: sample for name, (sample, _) in found.items()}, shares),
+        sum(shares[name] * loss for name, loss in losses.items()),
+    )
+    if not each or len(found) == 1:
         return whole
-    return dataclasses.replace(whole, parts={part: read(rows) for part, rows in parts.items()})
+    parts = {name: of(sample, losses[name]) for name, (sample, _) in found.items()}
+    return dataclasses.replace(whole, parts=parts)
 
 
-def _sample(
+def _together(samples: Mapping[str, core.Sample], shares: Mapping[str, float]) -> core.Sample:
+    """Returns the sample of several targets, whose mean gradient is theirs by their shares."""
+    total, before = sum(len(one.documents) for one in samples.values()), 0
+    gradients, documents = [], []
+    for name, one in samples.items():
+        # Of plain text, whose sequences are as many as its share says, about 1.
+        gradients.append(one.gradients * (shares[name] * total / len(one.documents)))
+        documents.append(one.documents + before)
+        before += int(one.documents.max()) + 1
+    return core.Sample(torch.cat(gradients), torch.cat(documents))
+
+
+def _samples(
     sketch: proxy.GradientSketch, measured: Measurement, target: data.Domains, anew: bool
-) -> tuple[core.Sample, Tensor]:
-    """Returns a target's gradients, as float16 keeps them, and losses ``(n,)``; keeps them."""
-    rows, documents = target.validation, target.validation_documents
-    text = hashlib.sha256(f"{tuple(rows.shape)}".encode())
-    for part in (rows.cpu().numpy(), documents):
-        text.update(part.tobytes())
+) -> dict[str, tuple[core.Sample, Tensor]]:
+    """Returns the gradients of each part of a target, as float16 keeps them, and the losses of its
+    documents ``(n,)``; keeps them."""
+    text = hashlib.sha256()
+    for name, part in target.targets.items():
+        text.update(f"{name} {tuple(part.tokens.shape)}".encode())
+        for one in (part.tokens, part.weights, part.questions, part.right):
+            if one is not None:
+                text.update(one.cpu().numpy().tobytes())
+        text.update(part.documents.tobytes())
     key = {"format": FORMAT, "measurement": measured.sha256}
 
     def read() -> dict[str, Any]:
-        found, losses = sample_of(sketch, rows, documents, measured.step, "validation")
-        return {"sample": frozen(found), "losses": losses}
+        tokens, weights = data.together(target.targets.values())
+        sketches, losses = sketch(tokens, "gradients", weights=weights)
+        tree, before = {}, 0
+        for name, part in target.targets.items():
+            own = slice(before, before + len(part.tokens))
+            before = own.stop
+            gradients = part.gradients(sketches[own], losses[own])
+            values = part.losses(losses[own]).float()
+            proxy.check_finite("loss", values, measured.step, [name] * len(values))
+            proxy.check_finite("gradient", gradients.sum(1), measured.step, [name] * len(values))
+            sample = core.Sample(gradients, torch.from_numpy(part.documents))
+            tree[name] = {"sample": frozen(sample), "losses": values}
+        return tree
 
     if measured.folder is None:
         tree = read()
@@ -129,4 +161,4 @@ def _sample(
         kept = files.Kept(place, key, replace=True, writes=writes)
         tree = read() if anew else kept.get_or(read)
         kept.put(tree)
-    return thawed(*tree["sample"]), tree["losses"]
+    return {name: (thawed(*own["sample"]), own["losses"]) for name, own in tree.items()}

@@ -42,10 +42,10 @@ def mixture_of_experts_loss(
     Args:
         token_losses: ``-log p_k(x)`` of K experts on N held-out tokens ``(K, N)``, nats.
         weights: Mixtures ``(S, K)``, rows on the simplex.
-        shares: Of every token in the target ``(N,)``, summing to 1.
+        shares: Of every token in the target's loss ``(N,)``; of plain text they sum to 1.
 
     Returns:
-        ``(S,)``, nats per token.
+        ``(S,)``, in the unit of the target's loss.
     """
     best = token_losses.min(0)  # (N,); the most likely expert's, so that nothing underflows
     relative = np.exp(best - token_losses)  # (K, N), in (0, 1]
@@ -83,8 +83,7 @@ def fit_mde(problem: trials.Problem, config: MDEConfig) -> Fit:
     rng = np.random.default_rng([problem.seed, 4])
     drawn = draw_mixtures(config.mde_proxies, count, rng)
     losses, shares = expert_losses(problem, steps, "mde: experts")
-    tokens = losses.reshape(count, -1)
-    shares = np.repeat(shares, losses.shape[2]) / losses.shape[2]
+    tokens, shares = losses.reshape(count, -1), shares.flatten()
     proxies = trials.train_mixtures(problem, drawn, steps, "mde: proxies")
     candidates = draw_mixtures(config.mde_candidates, count, rng)
 

@@ -46,7 +46,7 @@ def mixmin_weights(text_losses: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def fit_mixmin(problem: trials.Problem) -> Fit:
     """Trains an expert on every domain and mixes their probabilities of the target's sequences.
 
-    A text is a held-out sequence of the problem's length.
+    A text is a held-out sequence of the problem's length, or an answer of a task.
 
     Raises:
         DataError: When the budget does not reach.
@@ -54,5 +54,7 @@ def fit_mixmin(problem: trials.Problem) -> Fit:
     """
     steps = problem.steps_for("mixmin", len(problem.names))
     losses, shares = expert_losses(problem, steps, "mixmin: experts")
-    weights = mixmin_weights(losses.sum(2), shares)  # all texts have as many tokens
+    scored = shares > 0
+    # The tokens of a text have one share of the target's loss.
+    weights = mixmin_weights((losses * scored).sum(2), shares.max(1))
     return Fit(mixture=problem.mixture(weights), details=Details(steps=steps))

@@ -32,7 +32,7 @@ def random_signs(count: int, seed: int) -> Tensor:
 
 
 class GradientSketch:
-    """Sketches the gradient of each sequence's mean next-token loss at the model's parameters.
+    """Sketches the gradient of each sequence's loss at the model's parameters.
 
     The parameters are only read. Gradients are computed in float32, whatever the precision of the
     training. Where several processes share a batch's rows, each sketches its own.
@@ -59,17 +59,26 @@ class GradientSketch:
         return max(1, most // self.count)
 
     def __call__(
-        self, batch: Tensor, part: str, done: Callable[[int], object] = lambda count: None
+        self,
+        batch: Tensor,
+        part: str,
+        done: Callable[[int], object] = lambda count: None,
+        weights: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU, of
-        token ids ``(B, T)``; charges a part of the cost counter, and says how many are `done`.
+        """Returns sketches ``(B, S)`` and losses ``(B,)``, float32, on the CPU, of token ids
+        ``(B, T)``; charges a part of the cost counter, and says how many are `done`.
+
+        A loss is the mean of its tokens', nats per token; with weights ``(B, T - 1)`` their sum by
+        these.
 
         Raises:
             Interrupted: See `stop_if_asked`; it is asked after every chunk.
         """
         pieces = []
-        for rows in batch.split(self.chunk * self.model.parallel.count):
-            pieces.append(self._sketch(rows, part))
+        size = self.chunk * self.model.parallel.count
+        of_tokens = [None] * len(batch) if weights is None else weights.split(size)
+        for rows, own in zip(batch.split(size), of_tokens, strict=False):
+            pieces.append(self._sketch(rows, part, own))
             done(len(rows))
             terminal.stop_if_asked(self.model.parallel.largest)
             GradientSketch._untrimmed += len(rows)
@@ -79,8 +88,9 @@ class GradientSketch:
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)
 
-    def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
-        gradients, losses = self.model.sequence_gradients(rows, part)  # (b, P), of own rows
+    def _sketch(self, rows: Tensor, part: str, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        # (b, P), of own rows
+        gradients, losses = self.model.sequence_gradients(rows, part, weights)
         gradients *= self._signs  # in place: a copy would be a third of the peak memory
         whole = self.count // self.size * self.size
         folded = gradients[:, :whole].unflatten(1, (-1, self.size)).sum(1)  # (b, S)

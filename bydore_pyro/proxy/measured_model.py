@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from bydore_pyro import core, files
+from bydore_pyro import core, data, files
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
@@ -124,11 +124,21 @@ class MeasuredModel:
         """The model's trainable parameters by name, detached; they share the model's memory."""
         return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
 
-    def losses(self, batch: Tensor, part: str, theta: core.Parameters | None = None,
-               **options: Any) -> Tensor:  # fmt: skip
-        """Returns the mean next-token loss of each sequence ``(B,)``, nats per token; as
-        `token_losses`."""
-        return self.token_losses(batch, part, theta, **options).mean(1)
+    def losses(
+        self,
+        batch: Tensor,
+        part: str,
+        theta: core.Parameters | None = None,
+        *,
+        weights: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Returns the loss of each sequence ``(B,)``; as `token_losses`.
+
+        It is the sum of its tokens' losses by weights ``(B, T - 1)``; without weights their mean,
+        nats per token.
+        """
+        return data.weighted(self.token_losses(batch, part, theta, **options), weights)
 
     def token_losses(
         self,
@@ -184,9 +194,10 @@ class MeasuredModel:
             torch.set_float32_matmul_precision(before)
 
     def gradient(
-        self, batch: Tensor, part: str, only: str | None = None
+        self, batch: Tensor, part: str, only: str | None = None, weights: Tensor | None = None
     ) -> tuple[float, dict[str, Tensor]]:
-        """Returns the batch's mean loss, nats per token, and its gradient by parameter name.
+        """Returns the mean of the sequences' losses, as `losses` has them (nats per token, or in
+        the unit of the weights), and its gradient by parameter name.
 
         With `only` of the one parameter of that name: one near the loss costs less than a backward
         pass, and is counted as one forward pass more.
@@ -194,13 +205,17 @@ class MeasuredModel:
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         named = named if only is None else {only: named[only]}
         losses = self.own_losses(batch, part, passes=3 if only is None else 2)
-        loss = self._mean(losses.mean(1), torch.ones(len(batch)))
+        own = None if weights is None else self.parallel.own(weights)
+        loss = self._mean(data.weighted(losses, own), torch.ones(len(batch)))
         gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
         (whole,) = self.parallel.sum([loss.detach()])
         return whole.item(), dict(zip(named, gradients, strict=True))
 
-    def sequence_gradients(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
-        """Returns the gradient of each sequence's mean loss ``(b, P)`` and the losses ``(b,)``.
+    def sequence_gradients(
+        self, batch: Tensor, part: str, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the gradient of each sequence's loss ``(b, P)`` and the losses ``(b,)``, as
+        `losses` has them.
 
         Of this process's rows of a batch ``(B, T)``, in float32, in the order of `parameters`. One
         pass for all sequences, by `torch.func`; a single one takes torch's ordinary way.
@@ -209,21 +224,24 @@ class MeasuredModel:
 
         self._charge(part, batch, passes=3)
         own = self.parallel.own(batch)
+        weights = None if weights is None else self.parallel.own(weights)
         trained = {n: p for n, p in self._losses.named_parameters() if p.requires_grad}
 
-        def loss(parameters: core.Parameters, row: Tensor) -> Tensor:
-            return functional_call(self._losses, dict(parameters), (row[None],)).mean()
+        def loss(parameters: core.Parameters, row: Tensor, of_tokens: Tensor | None) -> Tensor:
+            losses = functional_call(self._losses, dict(parameters), (row[None],))
+            return data.weighted(losses, of_tokens).mean()
 
         with self._precision(batch.device, full=True):
             if len(own) == 1:
-                value = self._losses(own).mean()
+                value = data.weighted(self._losses(own), weights).mean()
                 found = torch.autograd.grad(value, list(trained.values()))
                 return torch.cat([g.flatten() for g in found])[None], value.detach()[None]
             # The fused kernels of attention have no rule for a batch of gradients.
             with sdpa_kernel(SDPBackend.MATH):
                 values = {n: p.detach() for n, p in trained.items()}
-                of_each = torch.func.vmap(torch.func.grad_and_value(loss), (None, 0))
-                gradients, losses = of_each(values, own)
+                rows = (None, 0, None if weights is None else 0)
+                of_each = torch.func.vmap(torch.func.grad_and_value(loss), rows)
+                gradients, losses = of_each(values, own, weights)
         return torch.cat([gradients[n].detach().flatten(1) for n in trained], 1), losses.detach()
 
     def _mean(self, own: Tensor, factors: Tensor) -> Tensor:

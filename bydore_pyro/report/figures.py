@@ -69,6 +69,14 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     return figure
 
 
+def triangle_figure(record: RunRecord) -> Figure | None:
+    """Draws where the weights of three domains probably lie; None of more, or without draws."""
+    if record.draws is None:
+        return None
+    names, weights = record.mixture.names, record.mixture.weights
+    return answer.plot_triangle({"draws": record.draws}, names, {"the weights": weights})
+
+
 def curves_figure(outlook: answer.Outlook) -> Figure | None:
     """Draws each domain's loss over its effective tokens: the law with its interval, and the runs
     that it rests on."""
@@ -122,8 +130,8 @@ def frontier_figure(outlook: answer.Outlook) -> Figure | None:
             words = f"{label}: {losses[x].loss:.3f} and {losses[y].loss:.3f}"
             shown = {"color": f"C{place}", "label": label, "gid": words}
             axes.plot(losses[x].loss, losses[y].loss, "s", **shown)
-        axes.set_xlabel(answer.picture_label(x, OF_AXIS))
-        axes.set_ylabel(answer.picture_label(y, OF_AXIS))
+        axes.set_xlabel(f"{answer.picture_label(x, OF_AXIS)}\n{outlook.unit(x)}")
+        axes.set_ylabel(f"{answer.picture_label(y, OF_AXIS)}\n{outlook.unit(y)}")
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)

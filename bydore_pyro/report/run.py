@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.mixture import Mixture, require_finished, require_own
 
 if TYPE_CHECKING:
+    import numpy as np
     import xarray
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class RunRecord:
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
         forecast: Of an answer: the losses of the mixture that it was asked about.
+        draws: Of the weights ``(D, 3)``, where there are three domains and they have intervals.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class RunRecord:
     metrics: setup.Metrics = field(default_factory=setup.Metrics)
     trajectory: xarray.Dataset | None = None
     forecast: answer.Outlook = field(default_factory=answer.Outlook)
+    draws: np.ndarray | None = None
 
     @property
     def method(self) -> str:
@@ -107,6 +110,8 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
     require_finished(folder)
     mixture = Mixture.from_json(folder / "mixture.json")
     require_own(folder)
+    posterior = folder / "posterior.nc"
+    in_triangle = len(mixture.names) == 3 and mixture.hdi is not None
     metrics, forecast = (
         partial(files.read_as, setup.Metrics),
         partial(files.read_as, answer.Outlook),
@@ -120,6 +125,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         metrics=_if_there(folder / "metrics.json", metrics) or setup.Metrics(),
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
         forecast=_if_there(folder / "forecast.json", forecast) or answer.Outlook(),
+        draws=_if_there(posterior, partial(_read_draws, mixture.names)) if in_triangle else None,
     )
 
 
@@ -144,3 +150,16 @@ def _read_trajectory(path: Path) -> xarray.Dataset:
         if not data.sizes["step"] or data["mean"].dims != ("step", "domain"):
             raise ValueError("none")
         return data
+
+
+def _read_draws(names: Sequence[str], path: Path) -> np.ndarray | None:
+    """Returns draws of the weights of these domains ``(D, K)``; None of others, as of pools."""
+    import xarray
+
+    with expecting(f"Expected draws of the weights in {path}, found:", Exception):
+        with xarray.open_dataset(path, group="posterior", engine="h5netcdf") as data:
+            weights = data["w"].transpose(..., "domain").load()
+        if {*map(str, weights["domain"].values)} != {*names}:
+            return None
+        ordered: np.ndarray = weights.sel(domain=list(names)).values
+        return ordered.reshape(-1, len(names))

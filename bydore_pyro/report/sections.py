@@ -13,6 +13,7 @@ from bydore_pyro.report.figures import (
     curves_figure,
     frontier_figure,
     trajectory_figure,
+    triangle_figure,
 )
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord
@@ -25,6 +26,7 @@ from bydore_pyro.report.tables import (
     outlook_table,
     round_table,
     targets_table,
+    tasks_table,
     weights_table,
 )
 from bydore_pyro.report.verdicts import asks_for_longer, outlook_verdicts, verdicts_of
@@ -48,6 +50,10 @@ FRONTIER = (
 CURVES = (
     "Lines: the law of losses, with its 94 % interval; dots: the runs that it rests on. A token of "
     "another domain counts as far as it teaches this one."
+)
+TRIANGLE = (
+    "Each dot is one draw of the best weights. At a corner of the triangle, the weight of its "
+    "domain is 1."
 )
 FRESH = (
     "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
@@ -107,10 +113,12 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
                     if drawn
                     else ()
                 ),
+                *(_with_words(triangle_figure(record), TRIANGLE) if drawn else ()),
                 weights_table(record),
                 weights_table(record, whole=True),
                 intervals_words(record),
                 targets_table(record),
+                tasks_table(record),
                 *regression_tables(record),
             ],
         ),

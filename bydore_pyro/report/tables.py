@@ -23,13 +23,15 @@ def outlook_table(outlook: answer.Outlook, label: str = THIS) -> terminal.Table:
     from each other mixture's, with 94 % intervals; domains by how much they differ."""
     if answer.ANSWER not in outlook.expected:
         return terminal.Table()
-    others = list(outlook.differences)
-    header = ["nats per token on", label]
+    others, texts = list(outlook.differences), _order(outlook)
+    units = dict.fromkeys(map(outlook.unit, texts))
+    header = [f"{next(iter(units))} on" if len(units) == 1 else "loss on", label]
     header += [f"than {other}" for other in others]
     rows = []
-    for text in _order(outlook):
+    for text in texts:
         one = outlook.expected[answer.ANSWER][text]
-        row = [text, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
+        named = text if len(units) == 1 else f"{text}, {outlook.unit(text)}"
+        row = [named, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
         for other in others:
             apart = outlook.differences[other][text]
             row.append(f"{apart.loss:+.3f} ({apart.low:+.3f} to {apart.high:+.3f})")
@@ -68,7 +70,7 @@ def bounds_table(outlook: answer.Outlook) -> terminal.Table:
         header=("bound", "costs in all", "0.01 more of it"),
         rows=rows,
         caption="What each bound costs the mixture that is best by the law: the expected loss with "
-        "it, minus that without it, in nats per token",
+        f"it, minus that without it, in {outlook.unit('')}",
     )
 
 
@@ -146,6 +148,34 @@ def targets_table(record: RunRecord) -> terminal.Table:
     )
 
 
+def tasks_table(record: RunRecord) -> terminal.Table:
+    """Returns what is scored of each task, and what of it is lost or stands in training text."""
+    rows = [
+        (
+            name,
+            count(task.questions),
+            ABSENT if task.split is None else task.split,
+            ABSENT if task.shots is None else str(task.shots),
+            number(task.answer_bytes, ".1f"),
+            f"{number(one.loss)} {one.unit}",
+            number(one.nats_per_token),
+            count(task.contexts_cut + task.answers_cut),
+            count(sum(task.left_out.values())),
+            count(task.standing_in_any),
+        )
+        for name, one in record.metrics.targets.items()
+        if (task := one.task) is not None
+    ]
+    return terminal.Table(
+        header=(
+            *("task", "questions", "split", "shots", "bytes of an answer", "loss"),
+            *("nats per token", "cut", "left out", "in training text"),
+        ),
+        rows=rows,
+        caption="The tasks, and their losses where the search ended",
+    )
+
+
 def loss_table(record: RunRecord) -> terminal.Table:
     """Returns fresh models' losses: label, nats per token, difference from uniform weights."""
     losses = record.metrics.validation_loss_nats_per_token
@@ -198,7 +228,10 @@ def comparison_table(records: Sequence[RunRecord]) -> terminal.Table:
     }
     expected = [_expected(record.metrics.outlook) for record in records]
     for text in dict.fromkeys(text for found in expected for text in found):
-        rows[f"expected nats per token on {text}"] = [found.get(text, ABSENT) for found in expected]
+        units = dict.fromkeys(one.outlook.unit(text) for one in metrics)
+        rows[f"expected {' or '.join(units)} on {text}"] = [
+            found.get(text, ABSENT) for found in expected
+        ]
     losses = [one.validation_loss_nats_per_token for one in metrics]
     for label in dict.fromkeys(label for found in losses for label in found):
         rows[f"nats per token, fresh model on {label}"] = [

@@ -311,13 +311,13 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
         apart = differences[text]
         answer, level, sure = judged_better(apart.better)
         figures = (
-            f"Expected difference {apart.loss:+.3f} nats per token on {text}. The loss is lower "
-            f"{sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
+            f"Expected difference {apart.loss:+.3f} {outlook.unit(text)} on {text}. The loss is "
+            f"lower {sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
         )
         level = "careful" if guesses else level
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"
-            figures = f"On no text do the expected losses differ by {SAME:g} nats per token."
+            figures = f"On no text do the expected losses differ by {SAME:g}."
         found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
     if outlook.none_worse is not None:
         found.append(_none_worse(outlook, unsure=bool(guesses)))
@@ -328,8 +328,8 @@ def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
     held, asked = outlook.none_worse or 0.0, outlook.probability or SURE
     level: Level = "good" if held >= asked else "careful" if held >= UNSURE else "bad"
     figures = (
-        f"None is worse by more than {number(outlook.tolerance)} nats in {percent(held, asked)} of "
-        f"the draws; {percent(asked)} was asked for."
+        f"None is worse by more than {number(outlook.tolerance)} {outlook.unit('')} in "
+        f"{percent(held, asked)} of the draws; {percent(asked)} was asked for."
     )
     return Verdict(
         "careful" if unsure and level == "good" else level,

@@ -64,7 +64,9 @@ def search_by_linear_evidence(
         fit = None
         if isinstance(state.learner, algorithm1.BayesianLearner):
             fit = algorithm1.search_guide_fit(state, state.learner)
-        last = float(np.mean(losses[-LAST:]))
+        tasks = any(text.unit != data.PER_TOKEN for text in domains.targets.values())
+        read = [one.train_loss if tasks else one.validation_loss for one in state.records]
+        last = float(np.mean(read[-LAST:]))  # nats per token
         metrics = setup.common_metrics(
             *(options, domains, answer, cost),
             steps=len(means),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,7 +99,9 @@ def search(
         metrics = setup.common_metrics(
             *(options, domains, answer, cost, targets, check, targets.drawn.fit),
             steps=measured[-1].step,
-            learning=setup.learning_of(losses[-1], domains.corpus.vocabulary, checkpoint=loaded),
+            learning=setup.learning_of(
+                _nats_per_token(targets, measured[-1]), domains.corpus.vocabulary, checkpoint=loaded
+            ),
             measured=tuple(one.sha256 for one in measured) if keep else (),
         )
         if folder.writes:
@@ -109,6 +112,14 @@ def search(
             shutil.rmtree(path)
     weights = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
     return setup.Found(answer, metrics, proxy, weights, losses)
+
+
+def _nats_per_token(targets: setup.Targets, last: measure.Measurement) -> float | None:
+    """Returns the loss of the targets where the proxy was measured last; where some are tasks, that
+    of the domains; None where no domain has held-out text either."""
+    if all(text.unit == data.PER_TOKEN for text in targets.texts.values()):
+        return targets.rounds[-1].loss
+    return statistics.fmean(last.held_out.values()) if last.held_out else None
 
 
 def _measured(

@@ -6,6 +6,7 @@ from .domains import language_model as language_model
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import proxy_of as proxy_of
+from .domains import with_targets_of as with_targets_of
 from .metrics import common_metrics as common_metrics
 from .metrics import learning_of as learning_of
 from .metrics import peak_memory_megabytes as peak_memory_megabytes
@@ -14,6 +15,7 @@ from .metrics import run_epochs as run_epochs
 from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
+from .options import options_in as options_in
 from .options import options_or_resumed as options_or_resumed
 from .places import KNOWN as KNOWN
 from .places import NATURAL as NATURAL

@@ -21,10 +21,9 @@ def cautions_of(options: Options, domains: data.Domains) -> list[str]:
     held-out text of every domain there is no law of losses.
     """
     corpus, found = domains.corpus, [*domains.corpus.index.get(CAUTIONS, ())]
-    documents, rows = domains.validation_documents, domains.validation_rows
-    together = targets_are_domains(domains) or len(rows) > FEW_DOCUMENTS
-    parts = {"all": slice(None)} if together else rows
-    counts = {name: len(np.unique(documents[own])) for name, own in parts.items()}
+    counts = {name: len(np.unique(one.documents)) for name, one in domains.targets.items()}
+    if targets_are_domains(domains) or len(counts) > FEW_DOCUMENTS:
+        counts = {"all": sum(counts.values())}
     if few := _few(counts):
         found.append(
             f"documents in the validation set: {few}. With fewer than {FEW_DOCUMENTS} the "

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from bydore_pyro import data, proxy, shards, terminal
+from bydore_pyro import data, proxy, shards, targets, terminal
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.files import content_hash
 from bydore_pyro.setup.cautions import CAUTIONS
-from bydore_pyro.setup.options import Options
+from bydore_pyro.setup.options import Options, options_in
+from bydore_pyro.setup.targets import TOLD
 
 FEW_NAMES = 5
+TEXT_COLUMN = data.RowConfig.text_column
+# In a store's index: the tasks of each group among the targets.
+GROUPS = "groups"
 
 
 def load_domains(
@@ -30,19 +34,21 @@ def load_domains(
         text_column: Of the targets' files; the options' when None.
 
     Raises:
-        DataError: When data, domains, targets or proxy are not what the run needs.
+        DataError: When data, domains, targets or proxy are not what the run needs, or linear
+            evidence is asked of a target that scores choices.
         ValueError: When there is no such device.
     """
-    targets = options.question.targets()
-    for target in targets:
-        if target.file is None and "." in target.name and Path(target.name).is_file():
+    entries = options.question.targets()
+    for target in entries:
+        is_domain = target.file is None and target.task is None
+        if is_domain and "." in target.name and Path(target.name).is_file():
             raise DataError(
                 "Expected a file of rows (.jsonl, .json, .csv, .tsv, .parquet) or of text "
                 f"(.txt) for --validation, found {target.name}"
             )
         if target.file is not None and not Path(target.file).exists():
             raise DataError(f"Expected a file for --validation, found none: {target.file}")
-    named = [target.name for target in targets if target.file is None]
+    named = [one.name for one in entries if one.file is None and one.task is None]
     needed = (*named, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
@@ -60,36 +66,96 @@ def load_domains(
             options = dataclasses.replace(options, run=own)
     data.selected(needed, corpus.names)
     prepared = not added and not shards.names_shards(options.run.data)
-    rows = dataclasses.replace(options.rows, text_column=text_column or options.rows.text_column)
-    corpus = with_targets(corpus, options, rows, prepared=prepared)
-    return domains_of(options, corpus, options.run.seed, search=True)
+    corpus = with_targets(corpus, options, text_column, prepared=prepared)
+    domains = domains_of(options, corpus, options.run.seed, search=True)
+    choices = [name for name, one in domains.targets.items() if one.questions is not None]
+    if choices and options.run.evidence == "linear":
+        raise DataError(
+            "Expected targets whose answers are scored, with --evidence linear, found score=choice "
+            f"of '{choices[0]}'"
+        )
+    return domains
+
+
+def with_targets_of(corpus: data.TokenStore, run: Path, sequence_length: int) -> data.TokenStore:
+    """Returns a store with the files and the tasks among the targets of a search or an answer as
+    domains too, to read a trained model on them. They are not compared with the training text.
+
+    Args:
+        corpus: The text.
+        run: The folder of the search or the answer.
+        sequence_length: ``T``, of the model that is read.
+
+    Raises:
+        DataError: When the folder is of another version, or a target is gone or not usable.
+    """
+    options = options_in(run)
+    entries = [one for one in options.question.targets() if one.file or one.task]
+    if not entries:
+        return corpus
+    question = dataclasses.replace(options.question, validation=[str(one) for one in entries])
+    own = dataclasses.replace(options.run, sequence_length=sequence_length)
+    return with_targets(
+        corpus, dataclasses.replace(options, question=question, run=own), compared=False
+    )
 
 
 def with_targets(
-    corpus: data.TokenStore, options: Options, rows: data.RowConfig | None = None, *, prepared: bool
+    corpus: data.TokenStore,
+    options: Options,
+    text_column: str | None = None,
+    *,
+    prepared: bool = False,
+    compared: bool = True,
 ) -> data.TokenStore:
-    """Returns a store with the files among the targets as domains too.
+    """Returns a store with the files and the tasks among the targets as domains too.
 
-    Reports how much of each target also occurs in the training text, and notes it in the index;
-    leaves these documents out if the options ask for it.
+    Reports how each was read, and how much of it also occurs in the training text, and notes it in
+    the index; leaves these documents out if the options ask for it.
 
     Args:
         corpus: The text.
         options: They name the targets and the domains to train on.
-        rows: The columns of the files.
+        text_column: Of the files that do not name their own, which are plain text then. Where the
+            data is tokens, the options' column is meant for these files.
         prepared: Whether `prepare` has compared all of the corpus, so that only files are.
+        compared: Whether targets are compared with the training text at all.
 
     Raises:
-        DataError: When a file is not usable, see `with_validation_file`, or only copies are in it.
+        DataError: When a file or a task is not usable, or only copies are in it.
     """
-    asked, targets, domains = options.question, options.question.targets(), options.run.domains
+    asked, entries, domains = options.question, options.question.targets(), options.run.domains
+    in_tokens = shards.names_shards(options.run.data) or data.is_store(Path(options.run.data))
+    if text_column is None and in_tokens and options.rows.text_column != TEXT_COLUMN:
+        text_column = options.rows.text_column
     trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
-    files = {target.name: target.file for target in targets if target.file is not None}
-    for path in files.values():
-        corpus = data.with_validation_file(corpus, Path(path), rows)
-    every = data.selected([target.name for target in targets], corpus.names)
-    for target in files if prepared else every:
+    added: list[str] = []
+    tasks: dict[str, targets.Task] = {}
+    for entry in entries:
+        if entry.file is None and entry.task is None:
+            continue
+        found_tasks = targets.tasks_named(
+            entry,
+            text_column=text_column,
+            on_error=options.rows.on_error,
+            data_dir=asked.data_dir,
+            hub=asked.hub,
+        )
+        if not found_tasks:
+            column = entry.text_column or text_column or TEXT_COLUMN
+            rows = data.RowConfig(text_column=column, on_error=options.rows.on_error)
+            corpus = data.with_validation_file(corpus, Path(entry.file or ""), rows, entry.name)
+            added.append(entry.name)
+        elif [*found_tasks] != [entry.name]:
+            groups = {**corpus.index.get(GROUPS, {}), entry.name: [*found_tasks]}
+            corpus = dataclasses.replace(corpus, index={**corpus.index, GROUPS: groups})
+        tasks |= found_tasks
+    corpus = _with_tasks(corpus, tasks, options, names if compared else ())
+    if not compared:
+        return corpus
+    every = data.selected([e.name for e in entries if e.task is e.file is None], corpus.names)
+    for target in added if prepared else [*added, *every]:
         found = data.copies_in(corpus, target, names)
         if not found:
             continue
@@ -111,6 +177,49 @@ def with_targets(
         if asked.drop_copies:
             corpus = data.without_documents(corpus, target, copies)
     return corpus
+
+
+def _with_tasks(
+    corpus: data.TokenStore,
+    tasks: Mapping[str, targets.Task],
+    options: Options,
+    names: Sequence[str],
+) -> data.TokenStore:
+    """Returns a store with tasks as domains too, and reports what each is, what of it is lost, and
+    what of it stands in the training text of some domains."""
+    if not tasks:
+        return corpus
+    folder, dtype = corpus.tokenizer, np.dtype(corpus.index["dtype"])
+    length, drop = options.run.sequence_length, options.question.drop_copies
+    scored = {name: targets.text_of(task, folder, dtype) for name, task in tasks.items()}
+    cut = {name: targets.cuts(one.text, length, name) for name, one in scored.items()}
+    overlap = None
+    if names:
+        compared = {}
+        for name, task in tasks.items():
+            bare = targets.without_examples(task)
+            own = scored[name] if bare is task else targets.text_of(bare, folder, dtype)
+            compared[name] = own.text
+        overlap = data.find_overlap(corpus, compared, names)
+        if drop:
+            corpus = data.without_training(corpus, overlap.training)
+    known = dict(corpus.index.get(TOLD, {}))
+    for name, one in scored.items():
+        told = targets.told_of(
+            tasks[name],
+            one.text,
+            left_out=one.left_out,
+            contexts_cut=cut[name].contexts,
+            answers_cut=cut[name].answers,
+            overlap=overlap,
+            dropped=drop,
+            sha256=one.entry["task"]["requests_sha256"],
+        )
+        for line in targets.lines_of(name, told):
+            terminal.tell(line)
+        known[name] = dataclasses.asdict(told)
+        corpus = data.with_held_out(corpus, name, one.text, one.entry)
+    return dataclasses.replace(corpus, index={**corpus.index, TOLD: known})
 
 
 def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStore:
@@ -199,7 +308,12 @@ def domains_of(
         search: Whether sequences are kept aside that a search measures and is checked on.
         count: The number of domains of that search; those of the options when None.
     """
-    shares = {target.name: target.share for target in options.question.targets()}
+    groups = corpus.index.get(GROUPS, {})
+    shares = {
+        name: target.share / len(groups.get(target.name, (0,)))
+        for target in options.question.targets()
+        for name in groups.get(target.name, (target.name,))
+    }
     length = options.run.sequence_length
     corpus = data.with_branches(corpus, shares)
     corpus, names, pools = data.pooled(corpus, options.run.domains, length)

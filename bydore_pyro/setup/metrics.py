@@ -28,14 +28,14 @@ LEARNED_MARGIN = 0.1
 PLACES = ("out", "cache", "tables")  # options that only say where something lies
 
 
-def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Learning:
+def learning_of(loss: float | None, vocabulary: int, *, checkpoint: bool = False) -> Learning:
     """Returns whether a proxy, or a checkpoint that was measured, has learned anything.
 
     Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, say
     nothing of the text, and the weights found from them mean nothing.
 
     Args:
-        loss: Of the validation set at the end, nats per token.
+        loss: Of held-out text at the end, nats per token; None where there is none.
         vocabulary: ``V``.
         checkpoint: Whether it was trained elsewhere.
     """
@@ -43,7 +43,7 @@ def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Le
     whose, advice = "the proxy", "more --steps or another --learning_rate may help"
     if checkpoint:
         whose, advice = "the model", "measure a later checkpoint"
-    warning = "" if loss < uniform - LEARNED_MARGIN else (
+    warning = "" if loss is None or loss < uniform - LEARNED_MARGIN else (
         f"The weights mean nothing: {whose} has not learned. Its validation loss ended at "
         f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
         f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +16,14 @@ from bydore_pyro.command_line import (
     Checked,
     number_of_tokens,
     option,
+    options_of,
     parse_options,
     resumed_options,
     resumed_run,
     warn_idle,
 )
 from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
+from bydore_pyro.errors import expecting
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.setup.places import absolute
 from bydore_pyro.setup.question_config import QuestionConfig
@@ -139,6 +143,20 @@ class RunConfig(Checked):
             checkpoint=self.checkpoint and absolute(self.checkpoint),
             consumed=self.consumed and absolute(self.consumed),
         )
+
+
+def options_in(run: Path) -> Options:
+    """Returns the options of the search, or of the answer, whose folder this is.
+
+    Raises:
+        DataError: When it is none, or one of another version.
+    """
+    parts = typing.get_type_hints(Options)
+    with expecting(f"Expected a search's folder, found {run}:", Exception):
+        content = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        if missing := [part for part in parts if part not in content]:
+            raise ValueError(f"a run of another version, without options of '{missing[0]}'")
+        return options_of({part: content[part] for part in parts}, Options)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,52 +9,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
-from bydore_pyro import data, law
+from bydore_pyro import law
 from bydore_pyro.command_line import Checked, TokenCount, option, warn_idle
 from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere
+from bydore_pyro.targets import Entry, entries_of
 
 ALL = "all"  # in place of a target's name: every domain that is trained on
-
-
-class Target(NamedTuple):
-    """A target: the domain whose held-out text it is.
-
-    Attributes:
-        name: Of the domain; of a file, its own up to the first dot.
-        share: How much it counts; those of all targets sum to 1.
-        file: That holds the text, as it was named; None where the target is a domain of the data.
-    """
-
-    name: str
-    share: float
-    file: str | None = None
-
-    @classmethod
-    def of(cls, entry: str) -> Target:
-        """Reads NAME, NAME=SHARE, or a file in place of the name, which may hold "=" itself.
-
-        Raises:
-            ValueError: When the share is no number above 0.
-        """
-        named, share = entry, "1"
-        if "=" in entry and not data.name_of_validation_file(entry):
-            named, _, share = entry.rpartition("=")
-        name = data.name_of_validation_file(named)
-        try:
-            value = float(share)
-        except ValueError:
-            value = math.nan
-        if not 0 < value < math.inf:
-            raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'")
-        return cls(name or named, value, named if name else None)
-
-    def anywhere(self, entry: str) -> str:
-        """Returns the entry that it was read from, with its file's absolute path."""
-        if self.file is None:
-            return entry
-        return absolute(self.file) + entry.removeprefix(self.file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +30,25 @@ class QuestionConfig(Checked):
 
     validation: list[str] = option(
         [],
-        "Targets: domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file "
-        "of rows (.jsonl, .parquet; --text_column names the column) or of text (.txt) can be given "
-        "instead of a domain; its text is never trained on. Shares say how much each counts. "
-        "'all': every domain that is trained on, equally. Default: docstrings with --data "
-        "environment; of bydore ask, the run's own.",
+        "What the model is to be good at, as NAME or NAME=SHARE; shares say how much each counts. "
+        "A domain: its held-out text. A file of rows (.jsonl, .parquet): questions with answers, "
+        "chats, requests or samples of an evaluation, of which the answers alone are scored, in "
+        "bits per byte; or plain text, also .txt. task:NAME: a task or a group of lm-eval. Options "
+        "of one target stand behind commas: FILE,prompt_column=q,answer_column=a=.3, "
+        "task:NAME,shots=5, FILE,score=choice. A .yaml file lists targets. 'all': every domain "
+        "that is trained on, equally. Default: docstrings with --data environment; of bydore ask, "
+        "the run's own.",
     )
+    prompt_column: str | None = option(
+        None, "Column of the question, in files of --validation that do not name their own."
+    )
+    answer_column: str | None = option(
+        None, "Column of the answer, in files of --validation that do not name their own."
+    )
+    data_dir: str | None = option(
+        None, "Folder with TASK/SPLIT.jsonl or .parquet, the data of task:NAME."
+    )
+    hub: bool = option(False, "Fetch from the hub the data of task:NAME that --data_dir lacks.")
     drop_copies: bool = option(
         False, "Leave out documents of --validation that also occur in the training text."
     )
@@ -91,7 +66,8 @@ class QuestionConfig(Checked):
     )
     tolerance: float = option(
         law.Goal.tolerance,
-        "With none_worse: nats per token by which a target may be worse than under the baseline.",
+        "With none_worse: by how much the loss of a target may be higher than under the baseline, "
+        "in nats per token, of answers in bits per byte.",
         above=0,
     )
     probability: float = option(
@@ -123,12 +99,13 @@ class QuestionConfig(Checked):
         if self.validation:
             self.targets()
 
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[Entry, ...]:
         """Returns the targets, their shares of sum 1; none for 'all', which stands for every domain
         that is trained on (`domains_of`).
 
         Raises:
-            ValueError: When a share is no number above 0, a target stands twice, or there is none.
+            DataError: When a list of targets cannot be read.
+            ValueError: When an entry says what cannot be, a target stands twice, or there is none.
         """
         if not self.validation:
             raise ValueError(
@@ -137,21 +114,40 @@ class QuestionConfig(Checked):
             )
         if self.validation == [ALL]:
             return ()
-        found: dict[str, Target] = {}
-        for target in map(Target.of, self.validation):
+        found: dict[str, Entry] = {}
+        for target in self._entries():
             if target.name in found:
                 raise ValueError(
-                    f"Expected every validation domain once, found '{target.name}' twice"
+                    f"Expected every target once, found '{target.name}' twice (name= gives one "
+                    "another)"
                 )
             found[target.name] = target
         total = sum(target.share for target in found.values())
-        return tuple(target._replace(share=target.share / total) for target in found.values())
+        return tuple(
+            dataclasses.replace(target, share=target.share / total) for target in found.values()
+        )
+
+    def _entries(self) -> list[Entry]:
+        """The targets as they are named; files that name no column have the options'."""
+        own = {
+            name: value
+            for name in ("prompt_column", "answer_column")
+            if (value := getattr(self, name)) is not None
+        }
+        entries = [one for entry in self.validation for one in entries_of(entry)]
+        return [
+            dataclasses.replace(one, **own)
+            if one.file is not None and not one.columns.named
+            else one
+            for one in entries
+        ]
 
     def anywhere(self) -> Self:
         """Returns options whose files and folders are found from any working directory."""
         return dataclasses.replace(
             self,
-            validation=[Target.of(entry).anywhere(entry) for entry in self.validation],
+            validation=[text for entry in self.validation for text in _anywhere(entry)],
+            data_dir=self.data_dir and absolute(self.data_dir),
             baseline=mixture_anywhere(self.baseline),
         )
 
@@ -159,6 +155,10 @@ class QuestionConfig(Checked):
         """Warns of options that this objective does not ask for."""
         if self.objective != "none_worse":
             warn_idle(self, ("tolerance", "probability"), f"objective {self.objective}")
+
+
+def _anywhere(entry: str) -> list[str]:
+    return [ALL] if entry == ALL else [str(one.anywhere()) for one in entries_of(entry)]
 
 
 def shares_of(entries: Sequence[str]) -> dict[str, float]:

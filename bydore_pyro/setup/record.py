@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bydore_pyro import answer, core, files, measure, methods, mixture, proxy, tables
+from bydore_pyro import answer, core, data, files, measure, methods, mixture, proxy, tables, targets
 
 Shares = Mapping[str, files.Number]
 
@@ -53,14 +53,29 @@ class MatchingRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetRecord:
-    """A target: its share of what is asked, what it is made of (the posterior's mean, and the ends
-    of 94 % intervals), and the share of its gradient that no mixture explains."""
+    """A target.
+
+    Attributes:
+        importance: Its share of what is asked.
+        composition: What it is made of: the posterior's mean.
+        low: The ends of 94 % intervals.
+        high: Likewise.
+        unexplained: The share of its gradient that no mixture explains.
+        loss: Where it was read last.
+        unit: Of the loss.
+        nats_per_token: The same loss; None where choices are scored.
+        task: Of a task, where it comes from and what of it is lost.
+    """
 
     importance: files.Number = 0.0
     composition: Shares = dataclasses.field(default_factory=dict)
     low: Shares = dataclasses.field(default_factory=dict)
     high: Shares = dataclasses.field(default_factory=dict)
     unexplained: files.Number = 0.0
+    loss: files.Number | None = None
+    unit: str = data.PER_TOKEN
+    nats_per_token: files.Number | None = None
+    task: targets.Told | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

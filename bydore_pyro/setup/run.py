@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro import files, pieces, terminal
-from bydore_pyro.answer import Answer, inference_data, plot_weights
+from bydore_pyro.answer import Answer, plot_weights
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.errors import DataError, RunFolderError, expecting
@@ -59,7 +59,7 @@ def leave_answer(folder: files.RunFolder, answer: Answer, metrics: Metrics) -> N
     """Writes mixture, draws, picture, guide, record; warns of a proxy that has not learned."""
     folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
     if answer.sites:
-        folder.write_posterior("posterior.nc", inference_data(answer))
+        folder.write_posterior("posterior.nc", answer.to_inference_data())
         folder.write_figure("posterior.png", plot_weights(answer.mixture, answer.sums))
     if answer.posterior is not None and answer.posterior.guide is not None:
         folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())

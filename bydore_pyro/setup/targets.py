@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,9 @@ from bydore_pyro import answer, core, data, measure, proxy
 from bydore_pyro.mixture import by_name
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import TargetRecord
+from bydore_pyro.targets import Told
 
+TOLD = "told"  # in a store's index: what is told of each task
 FEWEST = 2  # readings that a law is fitted to
 
 
@@ -27,9 +30,11 @@ class Targets:
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
         importance: Of each, of sum 1.
-        losses: Of each, where the search was read ``(R, Q)``, nats per token; None where the
-            targets are the domains, whose losses all runs are read on.
+        losses: Of each, where the search was read ``(R, Q)``, in its unit; None where the targets
+            are the domains, whose losses all runs are read on.
         unexplained: Share of each one's gradient that no mixture explains.
+        texts: Of each, by name.
+        told: Of those that are tasks, the fields of `Told`, by name.
         measured: The domains, and behind them others that the runs trained on too.
         transfer: Cross products of all these domains' gradients.
     """
@@ -42,6 +47,8 @@ class Targets:
     importance: Mapping[str, float]
     losses: Tensor | None
     unexplained: Sequence[float]
+    texts: Mapping[str, data.Sequences]
+    told: Mapping[str, Mapping[str, Any]]
     measured: Sequence[str]
     transfer: Tensor
 
@@ -66,24 +73,40 @@ class Targets:
             transfer=self.transfer[places[: len(read)]][:, places],
             of_targets=of_targets.double(),
         )
-        return answer.forecast_of(
-            self.names, runs, self.compositions, self.importance, self.unexplained, seed
-        )
+        given = zip(self.importance.items(), self.unexplained, strict=True)
+        targets = {
+            name: answer.Target(
+                importance=share,
+                compositions=self.compositions[name],
+                unexplained=unexplained,
+                unit=self.texts[name].unit,
+                per_nat=self.texts[name].per_nat,
+            )
+            for (name, share), unexplained in given
+        }
+        return answer.forecast_of(self.names, runs, targets, seed)
 
     def records(self) -> dict[str, TargetRecord]:
         """Returns what each target is made of; nothing where every domain is a target."""
         if self.losses is None:
             return {}
         found = {}
-        rows = zip(self.compositions.items(), self.unexplained, strict=True)
-        for (name, draws), unexplained in rows:
+        rows = zip(
+            self.compositions.items(), self.unexplained, self.losses[-1].tolist(), strict=True
+        )
+        for (name, draws), unexplained, loss in rows:
             low, high = answer.interval_of_draws(draws.numpy()).T
+            text, told = self.texts[name], self.told.get(name)
             found[name] = TargetRecord(
                 importance=self.importance[name],
                 composition=by_name(self.names, draws.mean(0)),
                 low=by_name(self.names, low),
                 high=by_name(self.names, high),
                 unexplained=unexplained,
+                loss=loss,
+                unit=text.unit,
+                nats_per_token=None if text.questions is not None else loss / text.per_nat,
+                task=None if told is None else Told(**told),
             )
         return found
 
@@ -159,6 +182,8 @@ def targets_of(
         importance=domains.validation_shares,
         losses=losses,
         unexplained=unexplained,
+        texts=domains.targets,
+        told=domains.corpus.index.get(TOLD, {}),
         measured=(*domains.names, *others),
         transfer=transfer,
     )

@@ -90,11 +90,12 @@ def tell(line: str) -> None:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
-    """Gives the block a function that shows how much of the sources has been read."""
+def progress_bar(work: str = "prepare") -> Iterator[Callable[[float, float, str], None]]:
+    """Gives the block a function that shows how many of how many bytes have been read, and what was
+    taken of them."""
     from tqdm import tqdm
 
-    with tqdm(unit="B", unit_scale=True, desc="prepare", mininterval=0.5, disable=None) as bar:
+    with tqdm(unit="B", unit_scale=True, desc=work, mininterval=0.5, disable=None) as bar:
 
         def show(done: float, total: float, taken: str) -> None:
             bar.total = total

@@ -65,6 +65,7 @@ def train_target(
     resume: bool = False,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
+    read_on: data.TokenStore | None = None,
 ) -> dict[str, Any]:
     """Trains a causal language model from scratch on a mixture.
 
@@ -77,6 +78,8 @@ def train_target(
         resume: Whether the folder holds a run that is continued, from its last checkpoint.
         options: What `config.json` holds beside `config`, by part.
         callbacks: Further ones for the Trainer.
+        read_on: The text with targets as further domains, on whose held-out text the model is read
+            at the end; the text alone when None.
 
     Returns:
         What `metrics.json` holds. Its `log` has, of every `log_every` steps, `step`, `loss` (nats
@@ -119,7 +122,7 @@ def train_target(
             store.require_unchanged()
             seconds = time.perf_counter() - start
             # Before the model is saved: one whose losses are NaN is none.
-            held_out = _held_out(trainer, store, config)
+            held_out = _held_out(trainer, read_on or store, config)
             _save_model(trainer)
             metrics = {**_record(trainer, config, begun, seconds), **held_out}
             folder.write_json(METRICS, metrics)
@@ -198,9 +201,12 @@ def _held_out(
     )
     chunk = trainer.args.per_device_train_batch_size * model.parallel.count
     found = held_out_losses(model, store, config.sequence_length, chunk)
+    tasks = {name: one for name, one in found.items() if one.unit != data.PER_TOKEN}
+    plain = {name: one for name, one in found.items() if name not in tasks}
     return {
-        "held_out_loss_nats_per_token": {name: one.loss for name, one in found.items()},
-        "held_out_sequences": {name: one.sequences for name, one in found.items()},
+        "held_out_loss_nats_per_token": {name: one.loss for name, one in plain.items()},
+        "held_out_sequences": {name: one.sequences for name, one in plain.items()},
+        "tasks": {name: one._asdict() for name, one in tasks.items()},
     }
 
 

@@ -28,7 +28,7 @@ class Problem:
     Args:
         corpus: The tokens.
         names: The domains to train on, ``K`` of them.
-        target: The validation set, as shares of domains' held-out text, of sum 1.
+        target: The validation set, as shares of domains' held-out text and of tasks, of sum 1.
         build: Makes a language model with fresh weights out of a seed, on its device.
         proxy: How models are trained.
         steps: Of a plain training of the proxy.
@@ -85,12 +85,20 @@ class Problem:
 
     @cached_property
     def evaluated(self) -> dict[str, int]:
-        """How many sequences of domains' held-out text every proxy is evaluated on."""
+        """How many sequences of domains' held-out text, and how many questions of tasks, every
+        proxy is evaluated on."""
         length, given = self.sequence_length, self.held_out
         if given is None:
             return data.held_out_counts(self.corpus, self.target, length, self.validation_sequences)
         texts = getattr(self.corpus, self.side)
-        return {n: min(most, len(texts.get(n, ())) // length) for n, most in given.items()}
+        sizes = {n: data.held_out_size(texts[n], length) if n in texts else 0 for n in given}
+        return {n: min(most, sizes[n]) for n, most in given.items()}
+
+    def evaluated_on(self, name: str) -> data.Sequences:
+        """Returns the text of a domain or a task on which every proxy is evaluated."""
+        count = self.evaluated[name]
+        given = self.corpus, name, self.sequence_length, self.seed
+        return data.held_out_sequences(*given, count, self.side)
 
     def read_on_all(self) -> Problem:
         """Returns the problem with proxies that are read on every domain too, as a search is."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from bydore_pyro import data, files, measure, mixture, pieces
+from bydore_pyro import files, measure, mixture, pieces
 from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.proxy import (
     Cost,
@@ -26,7 +26,7 @@ from bydore_pyro.proxy import (
 )
 from bydore_pyro.trials.problem import Problem
 
-FORMAT = "bydore_pyro.proxy_run/5"
+FORMAT = "bydore_pyro.proxy_run/6"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
 
 
@@ -58,7 +58,7 @@ class FinishedRun:
 
     Args:
         folder: Where it is remembered.
-        losses: On held-out text by domain, nats per token.
+        losses: On held-out text by domain, nats per token, and on tasks, each in its unit.
         cost: What it cost, by part: tokens, FLOPs, seconds.
     """
 
@@ -67,11 +67,13 @@ class FinishedRun:
     cost: Mapping[str, Mapping[str, float]]
 
     def target_loss(self, target: Mapping[str, float]) -> float:
-        """Returns the loss on a target, given as shares of domains of sum 1, in nats per token."""
+        """Returns the loss on a target, given as shares of sum 1: the mean of the losses, nats per
+        token or in the units of tasks."""
         return sum(share * self.losses[name] for name, share in target.items())
 
     def read_losses(self) -> dict[str, float]:
-        """Returns the losses on the text on which `read_losses` reads domains, nats per token."""
+        """Returns the losses on the text on which `read_losses` reads domains, nats per token. What
+        stands there of tasks is no loss of theirs."""
         tokens = self.token_losses()
         return {name: float(losses[: measure.READ].mean()) for name, losses in tokens.items()}
 
@@ -194,8 +196,7 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
             advance(1)
             check()
         judged = proxy.counting_anew()  # what is kept of a proxy that is stopped here was not read
-        losses = _read_by(judged, problem, check)
-        means = {name: values.mean().item() for name, values in losses.items()}
+        losses, means = _read_by(judged, problem, check)
         for name, mean in means.items():
             if not math.isfinite(mean):
                 raise NonFiniteError(
@@ -215,16 +216,15 @@ def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) 
 
 def _read_by(
     model: MeasuredModel, problem: Problem, check: Callable[[], None]
-) -> dict[str, Tensor]:
-    """Returns a model's losses of held-out tokens ``(sequences, T - 1)`` by domain, nats; calls
-    `check` after each domain."""
-    losses = {}
+) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Returns a model's losses of held-out tokens ``(sequences, T - 1)`` by domain and task, nats,
+    and the means that they make; calls `check` after each."""
+    losses, means = {}, {}
     with model.cost.part("evaluate"):
-        for name, count in problem.evaluated.items():
-            stream = data.held_out_stream(
-                problem.corpus, name, problem.sequence_length, problem.seed, problem.side
-            )
-            text = stream.first(count).to(problem.device)
-            losses[name] = model.evaluate_tokens(text, "evaluate").cpu()
+        for name in problem.evaluated:
+            text = problem.evaluated_on(name)
+            found = model.evaluate_tokens(text.tokens.to(problem.device), "evaluate").cpu()
+            losses[name] = found
+            means[name] = text.losses(text.of_sequences(found)).mean().item()
             check()
-    return losses
+    return losses, means

@@ -12,7 +12,6 @@ from searches import all_steps, linear_search
 from bydore_pyro.algorithm1 import averaged
 from bydore_pyro.algorithm1.averaged import averaged_answer, search_guide_fit, trajectory_of
 from bydore_pyro.algorithm1.search import LinearSearch, StepRecord
-from bydore_pyro.answer.answer import inference_data
 from bydore_pyro.answer.question import Question
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.data.store import TokenStore
@@ -46,7 +45,7 @@ def test_draws_come_from_the_average_of_the_posteriors(
     before = torch.get_rng_state()
     answer = averaged_answer(state, QUESTION)
     assert torch.equal(torch.get_rng_state(), before)
-    posterior = inference_data(answer)["posterior"]
+    posterior = answer.to_inference_data()["posterior"]
     assert posterior["w"].dims == ("chain", "draw", "domain")
     assert tuple(posterior["domain"].values) == NAMES
     qs = [

@@ -109,7 +109,7 @@ def test_g_is_that_of_forward_mode_and_a_subset_costs_its_share(corpus: TokenSto
     names, theta = state.domains.names, state.proxy.parameters
     losses, g, _ = state.evidence(names, theta, 0.1)
     whole = state.proxy.cost.tokens["hypergradient"]
-    _, direction = twin.proxy.gradient(twin.domains.validation_batch(8), "x")
+    _, direction = twin.proxy.gradient(twin.domains.validation_batch(8)[0], "x")
     batch = twin.domains.signal_batch(2, names)
     found, exact = forward_mode(
         lambda perturbed: twin.proxy.losses(batch, "x", perturbed).view(-1, 2).mean(1),
@@ -121,7 +121,7 @@ def test_g_is_that_of_forward_mode_and_a_subset_costs_its_share(corpus: TokenSto
     assert [len(x) for x in state.evidence(["digits"], theta, 0.1)[:2]] == [1, 1]
     assert state.proxy.cost.tokens["hypergradient"] == whole * 5 // 4
     nothing = {name: torch.zeros_like(p) for name, p in theta.items()}
-    state.proxy.gradient = lambda *_: (3.0, nothing)  # type: ignore[method-assign]
+    state.proxy.gradient = lambda *_, **__: (3.0, nothing)  # type: ignore[method-assign]
     assert state.evidence(names, theta, 0.1)[1].abs().max() == 0, "without a direction"
 
 

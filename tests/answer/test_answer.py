@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
+import arviz
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,6 @@ from bydore_pyro.answer.answer import (
     answer_of,
     by_law,
     candidate,
-    inference_data,
 )
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.outlook import outlook_of
@@ -106,17 +107,41 @@ def test_each_draw_takes_its_length_by_chance() -> None:
     torch.testing.assert_close(pushed, run_mixture(FOUND, centre, torch.ones(1).double(), 0.5)[0])
 
 
-@pytest.mark.parametrize("fit", [None, GuideFit(0.4, 300.0, 1000)])
-def test_inference_data_tells_whether_it_is_to_be_believed(fit: GuideFit | None) -> None:
+@pytest.mark.parametrize("fit", [None, GuideFit(0.4, 300.0, 1000, 1.2)])
+def test_arviz_gets_names_and_whether_the_draws_are_to_be_believed(fit: GuideFit | None) -> None:
     posterior = dataclasses.replace(drawn(), fit=fit)
     answer = answer_of(FOUND, posterior, QUESTION, trials_of(5.0, 5.01))
-    data = inference_data(answer)["posterior"]
+    found = answer.to_inference_data()
+    data = found["posterior"]
     assert set(data.data_vars) == {"w", "s", "composition", "length"}
     assert data["w"].dims == data["composition"].dims == ("chain", "draw", "domain")
     assert data["length"].dims == ("chain", "draw")
     assert tuple(data["domain"].values) == NAMES
+    np.testing.assert_array_equal(data["w"], answer.sites["w"])
     assert (data.attrs["settled"], data.attrs["nested_rhat"]) == (1, 1.01)
-    assert data.attrs.get("khat") == (None if fit is None else 0.4)
+    of_guide = {name: data.attrs.get(name) for name in ("khat", "effective_draws", "width")}
+    assert list(of_guide.values()) == ([None] * 3 if fit is None else [0.4, 300.0, 1.2])
+    assert list(arviz.summary(found, var_names=["w"], kind="stats").index) == [
+        f"w[{name}]" for name in NAMES
+    ]
+
+
+def test_arviz_gets_the_prior_and_the_evidence(tmp_path: Path) -> None:
+    answer = answer_of(FOUND, drawn(), QUESTION)
+    answer.to_inference_data().to_netcdf(str(tmp_path / "posterior.nc"))
+    data = arviz.from_netcdf(str(tmp_path / "posterior.nc"))
+    np.testing.assert_array_equal(data["posterior"]["w"], answer.sites["w"])
+    size = len(NAMES)
+    # A symmetric Dirichlet of concentration alpha has the variance (1/K)(1 - 1/K) / (K alpha + 1).
+    variances = [(1 / size) * (1 - 1 / size) / (size * a + 1) for a in FOUND.concentrations]
+    prior = data["prior"]["w"].stack(all=("chain", "draw"))
+    np.testing.assert_allclose(prior.mean("all"), 1 / size, atol=0.06)
+    np.testing.assert_allclose(prior.var("all"), np.mean(variances), rtol=0.15)
+    assert float(np.log(data["prior"]["s"]).std()) == pytest.approx(1, abs=0.1)
+    evidence = data["constant_data"]
+    assert evidence["precision"].dims == ("domain", "other_domain")
+    np.testing.assert_array_equal(evidence["linear"], FOUND.linear)
+    np.testing.assert_array_equal(evidence["precision"], FOUND.precision)
 
 
 def covered(unexplained: float) -> Matching:

@@ -28,6 +28,7 @@ from bydore_pyro.answer.forecast import (
     Difference,
     Expected,
     Forecast,
+    Target,
     ends,
     forecast_of,
     number_of_draws,
@@ -210,8 +211,9 @@ def test_what_runs_have_read_of_domains_that_are_dropped_counts() -> None:
     mixtures = mixtures / mixtures.sum(1, keepdim=True)
     losses = {}
     for count in (5, 4):
-        of = {"one": torch.nn.functional.pad(made, (0, count - 4))[None]}
-        found = forecast_of(NAMES[:count], known, of, {"one": 1.0}, [0.3])
+        whole = torch.nn.functional.pad(made, (0, count - 4))[None]
+        of = {"one": Target(importance=1.0, compositions=whole, unexplained=0.3)}
+        found = forecast_of(NAMES[:count], known, of)
         assert found.law.runs.own.shape == (count, count)
         whole = torch.nn.functional.pad(mixtures, (0, count - 4))
         losses[count] = found.losses(whole)[..., :5]
@@ -224,7 +226,8 @@ def test_what_runs_have_read_of_domains_that_are_dropped_counts() -> None:
         losses=known.losses[:, four],
         transfer=known.transfer[four, four],
     )
-    other = forecast_of(NAMES[:4], gone, {"one": made[None]}, {"one": 1.0}, [0.3])
+    target = Target(importance=1.0, compositions=made[None], unexplained=0.3)
+    other = forecast_of(NAMES[:4], gone, {"one": target})
     assert float((other.losses(mixtures)[..., :5] - losses[4]).mean(0).abs().max()) > 0.01
 
 

@@ -56,6 +56,31 @@ def test_scores_are_told_and_written_beside_the_model_once(
     assert (model / "scores.json").read_text() == written
 
 
+def test_bits_per_byte_and_accuracy_of_other_tasks(
+    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a task of lm-eval, and of a file of questions and answers."""
+    own = write_lines(tmp_path / "own.jsonl", [{"prompt": "A bird?", "completion": " An owl."}] * 2)
+    out = tmp_path / "scores.json"
+    given = arguments(trained, "task:arc_easy", str(own))
+    evaluate_command([*given, "--out", str(out)])
+    captured, scores = capsys.readouterr(), json.loads(out.read_text())
+    choices, alone = scores["tasks"]["arc_easy"], scores["tasks"][str(own)]
+    lines = captured.out.splitlines()
+    told = (
+        f"{choices['bits_per_byte']:.4f} ± {choices['bits_per_byte_standard_error']:.4f} bits per "
+        f"byte, accuracy {choices['accuracy']:.2f} ± {choices['accuracy_standard_error']:.2f} %"
+    )
+    assert any(line.startswith("arc_easy ") and told in line for line in lines)
+    assert any(line.endswith(f"{alone['bits_per_byte']:.4f} bits per byte") for line in lines)
+    assert alone["left_out"] == {"copies of other questions": 1}
+    assert any(line.startswith("mean of 2 ") for line in lines)
+    mean = (choices["bits_per_byte"] + alone["bits_per_byte"]) / 2
+    assert scores["mean"]["bits_per_byte"] == pytest.approx(mean)
+    assert scores["average"] is None
+    assert "2 answers in 2 rows" in captured.err, "how a file is read"
+
+
 def test_contexts_are_as_long_as_the_model_was_trained(
     trained: tuple[Path, Path],
     tmp_path: Path,
@@ -152,9 +177,10 @@ def test_mistakes_are_one_line(
         (["--tasks", "piqa"], "the following arguments are required: DIR"),
         ([str(model), "--out", "/dev/null/x.json"], "Expected a folder to write to"),
         ([*given, "--device", "tpu9"], "Expected a device of this machine, found 'tpu9'"),
-        ([*given, "--tasks", "evil"], "Expected tasks one of 'pile13', 'social_iqa'"),
+        ([*given, "--tasks", "evil"], "Expected a task or group of lm-eval"),
+        ([*given, "--tasks", "mmlu=.5"], "Expected tasks without a share"),
         (given, "Expected a folder DATA/piqa (--data_dir DATA), or --hub, found neither"),
-        ([*given, "--tasks", other], "Expected a column 'text', found body"),
+        ([*given, "--tasks", other], "Expected a column 'text', or those of questions"),
         ([*given, "--tasks", own, "--sequence_length", "513"], "Expected --sequence_length <= 512"),
         ([str(bare), "--out", out, "--tasks", other], "Expected a model's folder"),
         ([*given, "--data_dir", str(tmp_path / "broken")], "piqa/train.jsonl, line 1"),

@@ -126,3 +126,35 @@ def test_the_table_of_many_domains_names_those_in_which_names_decide(tmp_path: P
     lines = files_table(make_plan(str(tmp_path))).splitlines()
     assert lines[1].split() == ["29", "0", "0", "2", "1", "(test", "split", "1)"]
     assert lines[21].split() == ["the", "rest", "(10", "domains)", "0", "0", "10", "0"]
+
+
+def test_documents_of_targets_are_left_out_of_training_text(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
+) -> None:
+    texts = [(folder / "a" / f"{i}.txt").read_text() for i in range(3)]
+    exam = write_lines(tmp_path / "exam.jsonl", [{"text": text[10:400]} for text in texts[:2]])
+    more = tmp_path / "more.txt"
+    more.write_text("\n\n".join(texts[2].split()), encoding="utf-8")
+    options = ["--data", str(folder), "--vocabulary", "280", "--processes", "0"]
+    prepare_command([*options, "--out", str(tmp_path / "out"), "--without", str(exam), str(more)])
+    told = capsys.readouterr().out
+    index = open_store(tmp_path / "out").index
+    assert index["domains"]["a"]["in_targets_dropped"] == 3
+    assert index["without"]["exam"]["documents"] == 2
+    assert "in targets" in told.splitlines()[0]
+    assert "In targets: documents that contain a document of --without" in told
+    prepare_command([*options, "--out", str(tmp_path / "plain")])
+    assert "in targets" not in capsys.readouterr().out.lower()
+    empty = write_lines(tmp_path / "empty.jsonl", [{"text": " "}])
+    for given, reason in (
+        (tmp_path / "none.jsonl", "Expected a file of rows (.jsonl, .parquet) or of text (.txt)"),
+        (
+            "a",
+            "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for "
+            "--without, found a",
+        ),
+        (empty, "Expected text in the file of --without, found none in"),
+    ):
+        line = refused("prepare", *options, "--out", tmp_path / "new", "--without", given)
+        assert reason in line
+        assert not (tmp_path / "new").exists()

@@ -8,6 +8,7 @@ import pyro
 import pytest
 import torch
 from pyro.distributions import Dirichlet
+from pyro.infer.importance import psis_diagnostic
 from tiny import counts_model
 from torch import Tensor
 
@@ -136,6 +137,16 @@ def test_the_tail_tells_whether_draws_are_to_be_believed(
     else:
         assert fit.khat == pytest.approx(khat, abs=0.05)
     assert 1 <= fit.effective_draws <= len(log_weights) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("times", [0.5, 0.9, 1.5, 3.0])
+def test_the_k_hat_is_that_of_pyro(times: float) -> None:
+    """`psis_diagnostic` of the same draws, which smooths no weights."""
+    guide = guide_of(times * (1 + COUNTS))
+    found = guide_fit(counts_model, guide, COUNTS, num_samples=1000, seed=3)
+    torch.manual_seed(3)
+    expected = psis_diagnostic(counts_model, guide, COUNTS, num_particles=1000, max_plate_nesting=0)
+    assert found.khat == pytest.approx(float(expected), rel=1e-9)
 
 
 def test_a_guide_that_is_too_wide_or_too_narrow_says_so() -> None:

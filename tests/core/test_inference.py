@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
+from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import FreeConcentrations
@@ -30,25 +30,6 @@ def free_guide(domains: int) -> MixtureGuide:
 
 def signals_of(domains: int) -> Tensor:
     return torch.linspace(2, 4, domains, dtype=torch.float64)
-
-
-def test_what_is_isolated_leaves_random_numbers_and_parameters_alone() -> None:
-    pyro.clear_param_store()
-    kept = pyro.param("kept", torch.tensor(1.0))
-    torch.manual_seed(1)
-    expected = torch.rand(3)
-    torch.manual_seed(1)
-    for keep in (False, True):
-        with isolated(7, keep=keep):
-            first = torch.rand(2)
-            assert ("kept" in pyro.get_param_store()) == keep
-            pyro.param("inside", torch.tensor(2.0))
-        with isolated(7):
-            assert torch.equal(torch.rand(2), first)
-    assert torch.equal(torch.rand(3), expected)
-    assert set(pyro.get_param_store()) == {"kept"}
-    assert pyro.param("kept") is kept
-    pyro.clear_param_store()
 
 
 def noisy(levels: Tensor) -> list[float]:

@@ -12,7 +12,7 @@ from bydore_pyro.core import inference, metropolis, posterior
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.network import FreeConcentrations
-from bydore_pyro.core.posterior import DRAWS, Convergence, Posterior, draw_posterior
+from bydore_pyro.core.posterior import DRAWS, Convergence, Posterior, draw_posterior, draw_prior
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +91,17 @@ def test_of_many_domains_a_guide_is_learned(monkeypatch: pytest.MonkeyPatch) -> 
     few = inference.InferenceConfig(steps=25, window=10)
     monkeypatch.setattr(posterior, "InferenceConfig", lambda seed: few)
     assert not draw_posterior(found).convergence.settled
+
+
+def test_the_priors_draws_have_the_moments_of_its_mixture() -> None:
+    found, random = evidence(4), torch.get_rng_state()
+    weights, scale = draw_prior(found, 20_000)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert weights.shape == (20_000, 4)
+    torch.testing.assert_close(weights.sum(1), torch.ones(20_000).double())
+    torch.testing.assert_close(weights.mean(0), torch.full((4,), 0.25).double(), atol=0.01, rtol=0)
+    concentrations = torch.tensor(found.concentrations).double()
+    variance = (3 / 16 / (4 * concentrations + 1)).mean()
+    torch.testing.assert_close(weights.var(0), variance.expand(4), atol=0, rtol=0.03)
+    assert scale.log().std().item() == pytest.approx(1, abs=0.02)
+    assert torch.equal(draw_prior(found, 20_000)[0], weights)

@@ -10,18 +10,24 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tiny import random_store, text_of
+from scored_text import with_task
+from tiny import text_of
 
 from bydore_pyro.data.domains import (
     Domains,
     Permutation,
     SequenceStream,
+    held_out_counts,
+    held_out_sequences,
+    held_out_size,
     held_out_stream,
     kept_aside,
     left_to_check,
     twins,
 )
+from bydore_pyro.data.scored import together, weighted
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 64, 4097])
@@ -103,12 +109,12 @@ def test_validation_shares(corpus: TokenStore) -> None:
     assert domains.num_domains == 2
     assert domains.trainable == ("digits", "greek", "birds")
     assert domains.train_batch({"birds": 4}).shape == (4, 16), "for the comparison alone"
-    rows = [tuple(r) for r in domains.validation.tolist()]
+    rows = [tuple(r) for r in together(domains.targets.values())[0].tolist()]
     assert len(set(rows)) == len(rows)
     held_out = np.asarray(corpus.validation["birds"])
     own = {tuple(r) for r in held_out[: len(held_out) // 16 * 16].reshape(-1, 16).tolist()}
     assert sum(r in own for r in rows) == 2 * len(rows) // 3
-    assert len({tuple(r) for r in domains.validation_batch(10).tolist()}) == 10
+    assert len({tuple(r) for r in domains.validation_batch(10)[0].tolist()}) == 10
     train = np.asarray(corpus.train["birds"]).tobytes()
     for start in range(0, len(held_out) - 64, 64):
         assert held_out[start : start + 64].tobytes() not in train
@@ -191,7 +197,8 @@ def test_what_is_drawn_does_not_depend_on_names(corpus: TokenStore) -> None:
     given = {"sequence_length": 32, "validation_sequences": 48, "measured": 20, "checked": 4}
     one = Domains(corpus, {"birds": 2.0, "greek": 1.0}, **given)
     other = Domains(renamed, {"the birds": 2.0, "the greek": 1.0}, **given)
-    assert torch.equal(one.validation, other.validation)
+    for name, target in one.targets.items():
+        assert torch.equal(target.tokens, other.targets[told[name]].tokens)
     for name in one.names:
         assert torch.equal(one.train_batch({name: 9}), other.train_batch({told[name]: 9}))
         assert torch.equal(one.signal_batch(9, [name]), other.signal_batch(9, [told[name]]))
@@ -229,46 +236,54 @@ def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> Non
     assert torch.equal(twin.measure_batch("greek", 4)[0], expected)
 
 
-def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
-    """Those of another domain have other numbers, and each sequence stands in its document."""
+def test_each_sequence_of_a_target_stands_in_its_document(corpus: TokenStore) -> None:
     domains = measuring(corpus, 10)
-    numbers = domains.validation_documents
-    assert len(numbers) == len(domains.validation)
-    of_birds = len(corpus.validation["birds"].ends)
-    held_out = {name: np.asarray(corpus.validation[name]).tobytes() for name in ("birds", "greek")}
-    for sequence, number in zip(domains.validation.numpy(), numbers, strict=True):
-        name = "birds" if number < of_birds else "greek"
-        tokens = sequence.astype(corpus.validation[name].dtype).tobytes()
-        assert tokens in held_out[name]
-    assert len(set(numbers.tolist())) > 5
+    numbers: set[int] = set()
+    for name, target in domains.targets.items():
+        held_out = corpus.validation[name]
+        for sequence, number in zip(target.tokens.numpy(), target.documents, strict=True):
+            tokens = sequence.astype(held_out.dtype).tobytes()
+            assert tokens in np.asarray(held_out).tobytes()
+            own = np.asarray(held_out)[held_out.starts[number] : held_out.ends[number]]
+            assert set(own.tolist()) & set(sequence.tolist())
+            numbers.add(int(number))
+    assert len(numbers) > 5
 
 
-@pytest.mark.parametrize("sequences", [1, 2, 3])
-def test_a_domain_of_few_sequences_can_be_measured(sequences: int) -> None:
-    corpus = random_store(tokens=6400)
-    train = {**corpus.train, "c": text_of([corpus.train["c"][: 32 * sequences]])}
-    domains = measuring(dataclasses.replace(corpus, train=train), 20, a=1.0)
-    batch, documents = domains.measure_batch("c", 2)
-    assert batch.shape == (2, 32)
-    assert documents.shape == (2,)
-    assert domains.train_batch({"c": 2}).shape == (2, 32)
+def test_a_task_is_a_target_beside_a_domain(corpus: TokenStore) -> None:
+    """Each question once; the mean over a batch of all is that of the targets by their shares."""
+    store = with_task(corpus, "exam", "birds", count=200)
+    shares = {"exam": 0.25, "greek": 0.75}
+    domains = Domains(
+        store, shares, names=corpus.names, sequence_length=16, validation_sequences=80
+    )
+    exam, greek = domains.targets["exam"], domains.targets["greek"]
+    assert held_out_counts(store, shares, 16, 80) == {"exam": len(exam), "greek": len(greek)}
+    assert len(exam) == 64, "no fewer, though its share is of 20"
+    assert len(greek) == 60
+    assert len({*exam.documents.tolist()}) == 64
+    assert held_out_size(store.validation["exam"], 16) == 200
+    assert held_out_size(store.validation["greek"], 16) == len(store.validation["greek"]) // 16
+    tokens, weights = domains.validation_batch(1000)
+    assert weights is not None
+    losses = torch.rand(corpus.vocabulary)
+    every = weighted(losses[tokens[:, 1:]], weights).mean()
+    apart = {
+        n: one.of_sequences(losses[one.tokens[:, 1:]]).mean() for n, one in domains.targets.items()
+    }
+    torch.testing.assert_close(every, 0.25 * apart["exam"] + 0.75 * apart["greek"])
+    again = held_out_sequences(store, "exam", 16, 0, 64)
+    assert torch.equal(again.tokens, exam.tokens)
+    other = held_out_sequences(store, "exam", 16, 1, 64)
+    assert {*other.documents.tolist()} != {*exam.documents.tolist()}
+    with pytest.raises(DataError, match="Expected judged text"):
+        held_out_sequences(store, "exam", 16, 0, 9, "judged")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"names": ["birds"]}, "at least two domains"),
-        ({"names": ["birds", "birds"]}, "each once"),
-        ({"validation": {"cats": 1.0}}, "found 'cats'"),
-        ({"validation": {}}, "shares > 0"),
-        (
-            {"sequence_length": 10**6},
-            r"one sequence of 1000000 tokens in domain 'birds'.* tokens: --sequence_length",
-        ),
-        ({"sequence_length": 600}, "at least 16 validation sequences"),
-        ({"sequence_length": 1}, "sequence_length >= 2"),
-    ],
-)
-def test_bad_domains_are_refused(corpus: TokenStore, options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Domains(corpus, **{"validation": {"birds": 1.0}, **options})
+def test_choices_are_no_batch_of_single_sequences(corpus: TokenStore) -> None:
+    store = with_task(corpus, "exam", "birds", choices=3)
+    domains = Domains(store, {"exam": 1.0}, names=corpus.names, sequence_length=16)
+    assert domains.targets["exam"].tokens.shape == (120, 16)
+    assert len(domains.targets["exam"]) == 40
+    with pytest.raises(ValueError, match="Expected targets whose answers are scored"):
+        domains.validation_batch(8)

@@ -497,3 +497,104 @@ def test_one_process_builds_a_store_and_a_second_says_so(
     assert told.startswith(f"bydore prepare: error: {expected}")
     assert not building_place(out).exists(), "what was made for the lock alone goes with it"
     assert prepare(small_plan(text), out).names
+
+
+EXAM = [
+    f"{' '.join(f'{word} {i}' for word in ['what', 'is', 'left', 'of', 'a', 'long', 'day'])} ?"
+    for i in range(9)
+]
+
+
+def write_with_exam(folder: Path) -> Path:
+    """Rows and files of which some contain a question, drawn and named held-out text too."""
+    for name, count in (("rows", 120), ("more", 60)):
+        rows = [row(name, i) for i in range(count)]
+        for i in range(0, count, 10):
+            rows[i]["text"] = (
+                f"{row(name, i)['text']}\n{EXAM[i % 9].upper()}\n{row('x', i)['text']}"
+            )
+        write_lines(folder / f"{name}.jsonl", rows)
+    write_lines(folder / "named/train.jsonl", [row("named", i) for i in range(40)])
+    write_lines(folder / "named/validation.jsonl", [{"text": f"{text} held"} for text in EXAM])
+    (folder / "files").mkdir()
+    for i in range(40):
+        text = EXAM[3] if i == 7 else row("file", i)["text"]
+        (folder / "files" / f"{i}.txt").write_text(text)
+    return folder
+
+
+def without_exam(folder: Path, **texts: list[str]) -> Plan:
+    return dataclasses.replace(small_plan(folder), without=texts)
+
+
+def test_documents_that_contain_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
+    """What is left is the store of data without them."""
+    text = write_with_exam(tmp_path / "text")
+    store = prepare(without_exam(text, exam=EXAM, short=["row 3"]), tmp_path / "out")
+    counts = {
+        name: entry.get("in_targets_dropped", 0) for name, entry in store.index["domains"].items()
+    }
+    assert counts == {"rows": 12, "more": 6, "named": 0, "files": 1}
+    found, exam = documents_in(store), [text.upper() for text in EXAM]
+    everything = {side: [one for texts in found[side].values() for one in texts] for side in found}
+    for one in exam:
+        assert not any(one in text.upper() for text in everything["train"])
+        assert any(one in text.upper() for text in found["validation"]["named"])
+    assert not any(one in text for one in exam for text in found["validation"]["rows"])
+    assert len(found["train"]["rows"] + found["validation"]["rows"]) == 108
+    plain = prepare(small_plan(text), tmp_path / "plain")
+    assert not any("in_targets_dropped" in one for one in plain.index["domains"].values())
+    assert "without" not in plain.index
+    assert store.index["without"]["exam"]["documents"] == 9
+    for side, domains in documents_in(plain).items():
+        for name, texts in domains.items():
+            left = [
+                one for one in texts
+                if name == "named" or not any(question in one.upper() for question in exam)
+            ]  # fmt: skip
+            assert found[side][name] == left
+    assert (found["train"].keys(), store.names) == (
+        documents_in(plain)["train"].keys(),
+        plain.names,
+    )
+    same = small_plan(text)
+    assert dataclasses.replace(same, without={}).key == same.key
+    assert len({same.key, *(without_exam(text, a=EXAM[:n]).key for n in (1, 2))}) == 3
+
+
+def test_a_build_without_targets_that_broke_off_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much text is compared at once, and however often it broke off."""
+    text = write_with_exam(tmp_path / "text")
+    prepare(without_exam(text, exam=EXAM), tmp_path / "whole")
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 20_000)
+    monkeypatch.setattr("bydore_pyro.data.build.COMPARED", 700)
+    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    sound, writes = Build._write, 0
+
+    def write(build: Build, *batch: object) -> None:
+        nonlocal writes
+        writes += 1
+        if writes % 7 == 0:
+            raise KeyboardInterrupt
+        sound(build, *batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Build, "_write", write)
+    with lines_told() as told:
+        for _ in range(60):
+            try:
+                prepare(without_exam(text, exam=EXAM), tmp_path / "out")
+                break
+            except KeyboardInterrupt:
+                continue
+    assert sum("going on" in line for line in told) > 2
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
+
+
+def test_a_domain_of_which_targets_leave_nothing_says_so(tmp_path: Path) -> None:
+    write_lines(tmp_path / "text/exam.jsonl", [{"text": text} for text in EXAM])
+    write_lines(tmp_path / "text/rows.jsonl", [row("rows", i) for i in range(20)])
+    with pytest.raises(DataError, match=r"in 'exam' \(0 duplicates, 9 with documents of targets, "):
+        prepare(without_exam(tmp_path / "text", exam=EXAM), tmp_path / "out")

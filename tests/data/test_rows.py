@@ -19,7 +19,18 @@ from pyarrow import parquet
 
 from bydore_pyro.data import rows
 from bydore_pyro.data.kinds import can_be_entered, is_row_file
-from bydore_pyro.data.rows import LARGE_TEXT, PIECE, Row, RowConfig, read_hub, read_rows, read_text
+from bydore_pyro.data.rows import (
+    LARGE_TEXT,
+    PIECE,
+    Row,
+    RowConfig,
+    checked_text,
+    column_of,
+    read_columns,
+    read_hub,
+    read_rows,
+    read_text,
+)
 from bydore_pyro.data.splits import check_name
 from bydore_pyro.data.streams import Part, rows_of
 from bydore_pyro.errors import DataError
@@ -404,3 +415,43 @@ def test_a_table_in_another_encoding_loses_its_own_rows_alone(tmp_path: Path) ->
     path.write_bytes(b"id,text\n1,one\n2,caf\xe9\ncaf\xe9,three\n4,four\n")
     found = [row.text for row in read_rows(path, RowConfig(on_error="skip"))]
     assert found == ["one", None, "three", "four"]
+
+
+def test_rows_are_read_with_all_their_columns(path: Path) -> None:
+    unit = "row" if path.suffix == ".parquet" else "line"
+    assert [*read_columns(path)] == [(f"{unit} {n}", row) for n, row in enumerate(ROWS, 1)]
+
+
+def test_a_row_that_is_no_object_is_named_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n[1]\n{"a": \n\n{"a": 2}\n')
+    with pytest.raises(DataError, match=rf"Expected a JSON object, found list, {path}, line 2"):
+        [*read_columns(path)]
+    skipped = [*read_columns(path, "skip")]
+    assert skipped == [
+        ("line 1", {"a": 1}),
+        ("line 2", None),
+        ("line 3", None),
+        ("line 5", {"a": 2}),
+    ]
+    path.write_text('[{"a": 1}, {"a"')
+    with pytest.raises(
+        DataError, match=r"Expected a whole file, found one that breaks after row 1"
+    ):
+        [*read_columns(path)]
+    assert [*read_columns(path, "skip")] == [("row 1", {"a": 1}), ("row 2", None)]
+    with pytest.raises(DataError, match="Expected a file, found none"):
+        [*read_columns(tmp_path / "none.csv")]
+
+
+def test_a_column_is_named_literally_or_within_another() -> None:
+    row = {"a.b": 1, "a": {"b": 2, "c": None}}
+    assert [column_of(row, name, "x") for name in ("a.b", "a.c", "a")] == [1, None, row["a"]]
+    with pytest.raises(
+        DataError, match=r"Expected a column 'a.d', found a.b, a \(--x names another"
+    ):
+        column_of(row, "a.d", "--x")
+    assert checked_text("b", "a") == "b"
+    for value, found in ((2, "int"), ("\ud800", "half a character")):
+        with pytest.raises(DataError, match=f"Expected text in column 'a', found {found}"):
+            checked_text(value, "a")

@@ -24,11 +24,13 @@ from tiny import (
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.scored import together
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.data.variants import (
     cut_store,
     joined_stores,
     name_of_validation_file,
+    with_held_out,
     with_validation_file,
 )
 from bydore_pyro.errors import DataError
@@ -76,7 +78,7 @@ def test_every_row_is_held_out_text_of_a_domain_that_is_not_trained_on(
     assert store.index["domains"]["exam"]["validation"]["documents"] == len(QUESTIONS)
     domains = Domains(store, {"exam": 1.0}, sequence_length=16, validation_sequences=32)
     assert domains.names == tuple(corpus.names)
-    assert domains.validation.shape == (32, 16)
+    assert together(domains.targets.values())[0].shape == (32, 16)
     other = write_lines(tmp_path / "more" / "exam.jsonl", [{"ask": t} for t in QUESTIONS[1:]])
     hashes = [corpus.sha256, store.sha256, with_validation_file(corpus, other, columns).sha256]
     assert len({*hashes, with_validation_file(corpus, path, columns).sha256}) == 3
@@ -181,3 +183,14 @@ def test_without_a_seed_the_beginning_is_taken(numbered: TokenStore) -> None:
     assert [sampled.size(name) for name in "ab"] == [120, 9000], "what is left is all there is"
     with pytest.raises(DataError, match=r"a domain of the data \(a, b\), found 'z'"):
         cut_store(numbered, {"z": 1})
+
+
+def test_a_text_that_is_held_out_alone_is_never_judged(corpus: TokenStore) -> None:
+    text, entry = corpus.validation["birds"], corpus.index["domains"]["birds"]
+    found = with_held_out(corpus, "exam", text, entry, empty=2)
+    assert_same_text(found.validation["exam"], text)
+    assert len(found.train["exam"]) == len(found.judged["exam"]) == 0
+    assert found.index["empty"]["exam"] == 2
+    assert found.sha256 != corpus.sha256
+    with pytest.raises(DataError, match=r"not named like a domain .* found 'birds': name= gives"):
+        with_held_out(corpus, "birds", text, entry)

@@ -26,7 +26,7 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
         ({"probability": 1.0}, "Expected a probability in (0, 1), actual 1.0"),
         ({"importance": torch.ones(2)}, "Expected importance (3,), actual (2,)"),
         ({"importance": torch.zeros(3)}, "Expected importance >= 0, some > 0"),
-        ({"composition": torch.ones(2, 3)}, "rows of sum 1, actual least 1, a sum off by 2"),
+        ({"composition": torch.zeros(2, 3)}, "rows of sum > 0, actual least 0, a sum of 0"),
         ({"composition": torch.ones(2, 2)}, "Expected a composition (Q, 3) or (4, Q, 3), actual"),
         ({"at_least": torch.full((3,), 0.4)}, "at_least to sum to 1 at most and"),
         ({"at_least": -BASELINE}, "Expected 0 <= at_least <= at_most"),

@@ -12,6 +12,7 @@ from tiny import Bigram, random_store
 from torch import Tensor
 
 from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.scored import together
 from bydore_pyro.measure.check import ResidualCheck, check_residual, contradicts
 from bydore_pyro.proxy.config import ProxyConfig
 from bydore_pyro.proxy.gradients import GradientSketch
@@ -44,7 +45,7 @@ def mean_gradients(sketch: GradientSketch, domains: Domains) -> tuple[Tensor, Te
     """The domains' ``(K, S)``, of sequences of their own, and the validation set's ``(S,)``."""
     batches = [domains.measure_batch(name, 80)[0] for name in domains.names]
     means = torch.stack([sketch(batch, "x")[0].mean(0) for batch in batches])
-    return means, sketch(domains.validation, "x")[0].mean(0)
+    return means, sketch(together(domains.targets.values())[0], "x")[0].mean(0)
 
 
 def test_slopes_are_products_with_the_residual() -> None:

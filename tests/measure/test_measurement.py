@@ -43,9 +43,8 @@ def test_a_sample_is_the_sketches_and_what_is_not_finite_is_named(corpus: TokenS
     proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig())
     sketch = GradientSketch(proxy, 64)
     batch = torch.arange(40).reshape(4, 10) % corpus.vocabulary
-    sample, losses = sample_of(sketch, batch, np.array([0, 0, 1, 1]), 7, "birds")
-    expected, own = sketch(batch, "gradients")
-    assert torch.equal(losses, own)
+    sample = sample_of(sketch, batch, np.array([0, 0, 1, 1]), 7, "birds")
+    expected, _ = sketch(batch, "gradients")
     assert torch.equal(sample.gradients, expected)
     assert sample.documents.tolist() == [0, 0, 1, 1]
     cost = proxy.cost.tokens["gradients"]

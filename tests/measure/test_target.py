@@ -10,16 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scored_text import with_task
 from searches import MATCHING, MatchingRun
-from tiny import random_store
+from tiny import Bigram, random_store
+from torch import Tensor, nn
 
 from bydore_pyro.core.matching import Matching, match
 from bydore_pyro.core.quadratic import least, square_root
 from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.scored import PER_BYTE, together
 from bydore_pyro.data.store import Text, TokenStore
 from bydore_pyro.measure.config import MatchingConfig
-from bydore_pyro.measure.measurement import keep_measurement, measure, sample_of, set_parameters
+from bydore_pyro.measure.measurement import keep_measurement, measure, set_parameters
 from bydore_pyro.measure.target import TargetMeasurement, read_target
+from bydore_pyro.proxy.config import ProxyConfig
+from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.proxy import Proxy
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
@@ -83,7 +89,7 @@ def test_a_round_tells_where_it_was_measured_and_its_gradients() -> None:
     assert run.proxy.cost.tokens["gradients"] == before + 2 * 200 * 32
     for one, measured in zip(rounds, run.measured, strict=True):
         set_parameters(run.proxy, measured)
-        expected, losses = run.sketch(run.domains.validation, "x")
+        expected, losses = run.sketch(together(run.domains.targets.values())[0], "x")
         largest = float(expected.abs().max())  # float16 keeps shares of it
         torch.testing.assert_close(one.sample.gradients, expected, rtol=1e-3, atol=1e-6 * largest)
         assert one.loss == pytest.approx(float(losses.mean()))
@@ -114,8 +120,8 @@ def test_a_measurement_knows_no_target() -> None:
 
 def loss_of_c(run: MatchingRun) -> float:
     """On the sequences on which the domain is measured, nats per token."""
-    batch, documents = copy.deepcopy(run.domains).measure_batch("c", 40)
-    return float(sample_of(run.sketch, batch, documents, 0, "c")[1].mean())
+    batch, _ = copy.deepcopy(run.domains).measure_batch("c", 40)
+    return float(run.sketch(batch, "x")[1].mean())
 
 
 def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
@@ -160,3 +166,73 @@ def test_a_target_is_read_once(tmp_path: Path) -> None:
         again = read_target(run.sketch, measured, run.domains)
         assert run.proxy.cost.report()["flops"] > spent
         assert torch.equal(first.sample.gradients, again.sample.gradients)
+
+
+class Absurd(nn.Module):
+    """A model to which everything but the answers is absurd: behind the first tokens its logits
+    are huge, by its parameters."""
+
+    def __init__(self, model: nn.Module, context: int) -> None:
+        super().__init__()
+        self.model, self.context = model, context
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        logits = self.model(input_ids)
+        huge = 1e4 * self.model.table.sum() * torch.arange(logits.shape[2])
+        places = torch.arange(logits.shape[1])[:, None]
+        read = (places < self.context - 1) | (places >= self.context + 3)
+        return logits + torch.where(read, huge, 0.0)
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+def test_only_answers_count(choices: int) -> None:
+    """The losses of contexts, and of what fills sequences up, are absurd, and nothing moves."""
+    corpus = random_store(tokens=12800, documents=100)
+    store = with_task(corpus, "exam", "b", count=30, context=6, answer=4, choices=choices)
+    found = []
+    for absurd in (False, True):
+        plain = Bigram(store.vocabulary)
+        proxy = Proxy(Absurd(plain, 6) if absurd else plain, ProxyConfig())
+        sketch = GradientSketch(proxy, 256)
+        domains = Domains(store, {"exam": 1.0}, names=corpus.names, sequence_length=16, measured=20)
+        sane = GradientSketch(Proxy(plain, ProxyConfig()), 256)
+        measured = measure(sane, domains, 20, 0)
+        found.append(read_target(sketch, measured, domains))
+    one, other = found
+    assert one.loss == pytest.approx(other.loss, rel=1e-5)
+    torch.testing.assert_close(one.sample.gradients, other.sample.gradients)
+    torch.testing.assert_close(one.evidence.cross, other.evidence.cross)
+
+
+def test_a_task_from_a_domains_text_is_made_of_it() -> None:
+    corpus = random_store(tokens=12800, documents=100)
+    store = with_task(corpus, "exam", "b", count=150, context=20, answer=10)
+    domains = Domains(
+        store,
+        {"exam": 1.0},
+        names=corpus.names,
+        sequence_length=32,
+        validation_sequences=150,
+        measured=CONFIG.measured_sequences(4),
+    )
+    run = MatchingRun(domains, CONFIG, options={"learning_rate": 0.01, "warmup_steps": 0}).run()
+    assert float(found_by(run).weights[1]) > 0.85
+    assert run.domains.targets["exam"].unit == PER_BYTE
+
+
+def test_targets_together_are_their_mean_by_shares() -> None:
+    corpus = random_store(tokens=12800, documents=100)
+    store = with_task(corpus, "exam", "b", count=30)
+    domains = Domains(
+        store, {"exam": 0.75, "a": 0.25}, names=corpus.names, sequence_length=16, measured=20
+    )
+    sketch = GradientSketch(Proxy(Bigram(store.vocabulary), ProxyConfig()), 256)
+    measured = measure(sketch, domains, 20, 0)
+    found = read_target(sketch, measured, domains, each=True)
+    exam, plain = found.parts["exam"], found.parts["a"]
+    assert found.loss == pytest.approx(0.75 * exam.loss + 0.25 * plain.loss)
+    mean = 0.75 * exam.sample.gradients.mean(0) + 0.25 * plain.sample.gradients.mean(0)
+    torch.testing.assert_close(found.sample.gradients.mean(0), mean)
+    assert len(found.sample.documents.unique()) == len(exam.sample.documents) + len(
+        plain.sample.documents.unique()
+    )

@@ -21,8 +21,8 @@ def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:
     (run,) = train_mixtures(problem, alone, 5, "x")
     losses, shares = expert_losses(problem, 5, "x")
     np.testing.assert_array_equal(losses[place], run.token_losses()["birds"])
-    tokens, length = losses.reshape(len(losses), -1), losses.shape[2]
-    feature = mixture_of_experts_loss(tokens, alone, np.repeat(shares, length) / length)
+    tokens = losses.reshape(len(losses), -1)
+    feature = mixture_of_experts_loss(tokens, alone, shares.flatten())
     assert feature[0] == pytest.approx(run.target_loss(problem.target), rel=1e-6)
 
 
@@ -32,4 +32,5 @@ def test_the_texts_of_a_domain_share_it_evenly(corpus: TokenStore, tmp_path: Pat
     problem = make_problem(corpus, tmp_path, target=target, held_out=held_out)
     losses, shares = expert_losses(problem, 1, "x")
     assert losses.shape[:2] == (4, 32)
-    np.testing.assert_allclose(shares, [1 / 64] * 16 + [3 / 64] * 16)
+    np.testing.assert_allclose(shares.sum(1), [1 / 64] * 16 + [3 / 64] * 16, rtol=1e-6)
+    np.testing.assert_allclose(shares, np.broadcast_to(shares[:, :1], shares.shape))

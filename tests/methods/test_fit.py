@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
-from tiny import steps_spent
+from scored_text import with_task
+from tiny import make_problem, steps_spent
 
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError
 from bydore_pyro.files import plain
 from bydore_pyro.methods.autoscale import fit_autoscale
 from bydore_pyro.methods.d_optimal import DOptimalConfig, fit_d_optimal
@@ -32,6 +36,26 @@ def test_a_fit_of_weights_alone_tells_nothing_more() -> None:
     assert found.details == Details()
     assert plain(found.details) == {}
     assert found.trajectory is found.draws is None
+
+
+@pytest.mark.parametrize("method", ["mde", "mixmin", "regmix"])
+def test_a_task_from_a_domains_text_is_a_target(
+    method: str, corpus: TokenStore, tmp_path: Path
+) -> None:
+    store = with_task(corpus, "exam", "birds", count=80, context=12, answer=12)
+    problem = make_problem(store, tmp_path, names=corpus.names, target={"exam": 1.0})
+    weights = SWEEPS[method](problem).mixture.as_dict()
+    assert max(weights, key=lambda name: weights[name]) == "birds"
+
+
+@pytest.mark.parametrize("method", ["mde", "mixmin"])
+def test_choices_are_no_mixture_of_probabilities(
+    method: str, corpus: TokenStore, tmp_path: Path
+) -> None:
+    store = with_task(corpus, "exam", "birds", choices=3)
+    problem = make_problem(store, tmp_path, names=corpus.names, target={"exam": 1.0})
+    with pytest.raises(DataError, match="for this method, found score=choice of 'exam'"):
+        SWEEPS[method](problem)
 
 
 @pytest.mark.parametrize("method", SWEEPS)

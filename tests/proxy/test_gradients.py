@@ -59,6 +59,38 @@ def test_gradients_are_those_of_autograd(kind: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bigram", "llama"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_weighted_losses_and_gradients_are_those_of_autograd(kind: str, count: int) -> None:
+    proxy, batch = proxy_of(kind), batch_of(count)
+    weights = torch.rand(count, 11, generator=torch.Generator().manual_seed(1))
+    weights[:, :4] = 0
+    sketch = GradientSketch(proxy, 512)
+    found, losses = sketch(batch, "x", weights=weights)
+    rows = proxy.token_losses(batch, "x") * weights
+    torch.testing.assert_close(losses, rows.sum(1).detach())
+    torch.testing.assert_close(proxy.losses(batch, "x", weights=weights), rows.sum(1))
+    mean, gradient = proxy.gradient(batch, "x", weights=weights)
+    assert mean == pytest.approx(float(losses.mean()), rel=1e-5)
+    direction = {
+        n: torch.randn(g.shape, generator=torch.Generator().manual_seed(2))
+        for n, g in gradient.items()
+    }
+    expected = sum(float((gradient[n] * direction[n]).sum()) for n in gradient)
+    for place in range(count):
+        own = torch.autograd.grad(
+            rows[place].sum(), list(proxy.model.parameters()), retain_graph=True
+        )
+        signs = random_signs(sketch.count, 0)
+        flat = torch.cat([g.flatten() for g in own]) * signs
+        padded = nn.functional.pad(flat, (0, -len(flat) % sketch.size))
+        by_hand = padded.view(-1, sketch.size).sum(0)
+        torch.testing.assert_close(found[place], by_hand, rtol=1e-4, atol=1e-5)
+        products = zip(own, direction.values(), strict=True)
+        expected -= sum(float((g * d).sum()) for g, d in products) / count
+    assert expected == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["bigram", "llama"])
 def test_nothing_of_the_model_is_changed(kind: str) -> None:
     proxy = proxy_of(kind)
     proxy.step(batch_of(4))

@@ -12,6 +12,7 @@ import torch
 from tiny import Bigram
 
 from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.scored import together
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.config import STRATEGIES, ProxyConfig
 from bydore_pyro.proxy.proxy import Proxy
@@ -142,7 +143,7 @@ def trained(corpus: TokenStore, weights: dict[str, float], names: list[str] | No
     proxy = Proxy(Bigram(corpus.vocabulary), CONFIG)
     losses = list(train_on_mixture(domains, proxy, weights, 40, 8))
     assert len(losses) == 40
-    return proxy.evaluate(domains.validation, "evaluate")
+    return proxy.evaluate(together(domains.targets.values())[0], "evaluate")
 
 
 def test_the_validations_own_domain_helps_most(corpus: TokenStore) -> None:

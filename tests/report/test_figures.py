@@ -12,14 +12,17 @@ from matplotlib.figure import Figure
 from report_runs import NAMES, planted, write_fit, write_matching, write_search
 
 from bydore_pyro.answer.plots import picture_label
+from bydore_pyro.core.inference_data import as_inference_data
 from bydore_pyro.report.figures import (
     COLUMNS,
     as_svg,
     curves_figure,
     frontier_figure,
     trajectory_figure,
+    triangle_figure,
 )
 from bydore_pyro.report.run import read_run
+from bydore_pyro.report.sections import TRIANGLE, run_sections
 
 
 def legend_of(figure: Figure) -> list[str]:
@@ -42,6 +45,32 @@ def test_a_search_is_drawn_by_its_steps(tmp_path: Path) -> None:
     assert trajectory_figure(read_run(write_matching(tmp_path / "matching"))) is None
     fit = read_run(write_fit(tmp_path / "fit"))
     assert trajectory_figure(fit) is curves_figure(fit.metrics.outlook) is None
+
+
+def write_draws(folder: Path, names: tuple[str, ...]) -> np.ndarray:
+    draws = np.random.default_rng(0).dirichlet(np.arange(len(names)) + 1.0, (4, 100))
+    data = {"posterior": {"w": draws}}
+    of_domains = as_inference_data(data, coords={"domain": names}, dims={"w": ["domain"]})
+    of_domains.to_netcdf(str(folder / "posterior.nc"))
+    return draws.reshape(-1, len(names))
+
+
+def test_three_weights_are_drawn_in_a_triangle(tmp_path: Path) -> None:
+    names = ("web", "code", "law")
+    run = write_search(tmp_path / "run", names)
+    assert triangle_figure(read_run(run)) is None, "it has no draws"
+    draws = write_draws(run, names[::-1])
+    record = read_run(run)
+    np.testing.assert_array_equal(record.draws, draws[:, ::-1], "by name, not by place")
+    figure = triangle_figure(record)
+    assert legend_of(figure) == ["draws", "the weights"]
+    blocks = {one.title: one.blocks for one in run_sections(record)}["The mixture"]
+    assert TRIANGLE in blocks
+    four = write_search(tmp_path / "four")
+    write_draws(four, NAMES)
+    assert triangle_figure(read_run(four)) is None
+    write_draws(run, ("other", "code", "law"))
+    assert triangle_figure(read_run(run)) is None, "the draws are of other domains"
 
 
 def picture(*names: str) -> Figure:

@@ -35,10 +35,12 @@ from bydore_pyro.report.tables import (
     round_table,
     seeds_table,
     targets_table,
+    tasks_table,
     weights_table,
 )
 from bydore_pyro.report.words import ABSENT
 from bydore_pyro.setup.record import TargetRecord
+from bydore_pyro.targets.told import Told
 from bydore_pyro.terminal import Table
 
 
@@ -115,6 +117,51 @@ def test_several_targets_are_told_apart() -> None:
     assert cells(alone, "x")["made most of"] == "code 50 %, law 30 %, prose 15 %"
     assert alone.caption == "What the target is made of"
     assert not targets_table(record_of()).rows
+
+
+def test_tasks_are_described() -> None:
+    """A target that is no task has no row; each loss stands in its unit and in nats per token."""
+    told = Told(
+        questions=120,
+        split="validation",
+        shots=0,
+        answer_bytes=14.25,
+        contexts_cut=3,
+        answers_cut=1,
+        left_out={"copies of other questions": 2},
+        standing_in_any=5,
+    )
+    one = TargetRecord(loss=1.25, unit="bits per byte", nats_per_token=2.5, task=told)
+    table = tasks_table(
+        record_of(metrics={"targets": {"x": plain(one), "y": plain(TargetRecord())}})
+    )
+    assert len(table.rows) == 1
+    assert cells(table, "x") == {
+        "questions": "120",
+        "split": "validation",
+        "shots": "0",
+        "bytes of an answer": "14.2",
+        "loss": "1.250 bits per byte",
+        "nats per token": "2.500",
+        "cut": "4",
+        "left out": "2",
+        "in training text": "5",
+    }
+
+
+def test_units_stand_beside_the_losses_of_targets() -> None:
+    texts = {name: {"loss": 1.0, "low": 0.5, "high": 1.5} for name in ("x", "domain web")}
+    apart = {n: {**one, "better": 0.5} for n, one in texts.items()}
+    outlook = {
+        "importance": {"x": 1.0},
+        "units": {"x": "bits per byte"},
+        "expected": {"answer": texts},
+        "differences": {"natural": apart},
+    }
+    record = record_of(metrics={"outlook": outlook})
+    table = outlook_table(record.metrics.outlook)
+    assert table.header[0] == "loss on"
+    assert [row[0] for row in table.rows] == ["x, bits per byte", "domain web, nats per token"]
 
 
 def test_rounds() -> None:

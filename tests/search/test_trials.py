@@ -12,7 +12,7 @@ from method_options import WITHHELD, options_for
 
 from bydore_pyro.answer.answer import candidate
 from bydore_pyro.answer.best import best_of
-from bydore_pyro.answer.forecast import forecast_of
+from bydore_pyro.answer.forecast import Target, forecast_of
 from bydore_pyro.answer.steps import FIRST, LAW
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.measure.readings import read_readings
@@ -98,9 +98,13 @@ def test_what_trials_lose_joins_the_table_and_the_law(store: Path, tmp_path: Pat
         dataclasses.replace(
             forecast.known, tokens=forecast.known.tokens[:2], losses=forecast.known.losses[:2]
         ),
-        {"a": found.answer.evidence[1].weights},
-        {"a": 1.0},
-        [found.answer.evidence[0].unexplained],
+        {
+            "a": Target(
+                importance=1.0,
+                compositions=found.answer.evidence[1].weights,
+                unexplained=found.answer.evidence[0].unexplained,
+            )
+        },
     )
     bounded = options_for(store, *WITHHELD, "--at_least", "c=0.3")
     asked = question_of(bounded, load_domains(bounded))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from quick import PROXY
+from task_files import olmes_file
 from tiny import documents_in, row, write_lines
 
 from bydore_pyro.command_line.command_line import parse_options
@@ -24,6 +25,7 @@ from bydore_pyro.setup.domains import (
     processes,
     proxy_of,
     with_targets,
+    with_targets_of,
 )
 from bydore_pyro.setup.options import SMOKE, Options
 
@@ -89,7 +91,8 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
     assert domains.names == ("a", "b", "c")
     assert domains.validation_shares == {"exam": 0.75, "a": 0.25}
     again = domains_of(both, domains.corpus, 0)
-    assert torch.equal(again.validation, domains.validation)
+    for name, target in domains.targets.items():
+        assert torch.equal(again.targets[name].tokens, target.tokens)
 
 
 def test_columns_of_targets_beside_a_store(
@@ -172,3 +175,53 @@ def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Pa
     domains = load_domains(given)
     assert found[0]["domains"] == hashes_of(domains)
     assert list(hashes_of(domains)) == list(domains.names)
+
+
+def test_documents_that_hold_questions_are_left_out_of_training(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = documents_in(open_store(store))["train"]["b"]
+    texts = [" ".join(text.split(" ")[10:40]) for text in trained[:5]]
+    olmes = olmes_file(tmp_path / "quiz.jsonl", texts)
+    given = ("--sequence_length", "64", "--validation", str(olmes))
+    before = load_domains(options(store, *given))
+    assert "5 of 5 questions also stand in the training text: 5 in 'b'" in capsys.readouterr().err
+    left = load_domains(options(store, *given, "--drop_copies"))
+    assert len(before.corpus.train["b"].ends) - len(left.corpus.train["b"].ends) == 5
+    assert len(left.targets["quiz"]) == 5
+    assert hashes_of(left)["b"] != hashes_of(before)["b"]
+    assert hashes_of(left)["a"] == hashes_of(before)["a"]
+
+
+def test_a_question_that_does_not_fit_is_refused_in_a_line(store: Path, tmp_path: Path) -> None:
+    olmes = olmes_file(tmp_path / "quiz.jsonl", ["word " * 400 + "end"])
+    with pytest.raises(DataError, match=r"Expected --sequence_length > .* target 'quiz'"):
+        load_domains(options(store, "--validation", str(olmes)))
+
+
+def test_a_trained_model_is_read_on_the_targets_of_its_search(store: Path, tmp_path: Path) -> None:
+    """They are not compared with the training text again; domains are there anyway."""
+    olmes = olmes_file(tmp_path / "quiz.jsonl", [f"What is {n}? It is {n}." for n in range(40)])
+    given = options(store, "--validation", str(olmes), "a")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps(given.as_dict()))
+    corpus = open_store(store)
+    found = with_targets_of(corpus, run, 48)
+    assert set(found.names) - set(corpus.names) == {"quiz"}
+    assert found.index["told"]["quiz"]["compared"] is None
+    (run / "config.json").write_text(json.dumps(options(store).as_dict()))
+    assert with_targets_of(corpus, run, 48) is corpus
+    olmes.unlink()
+
+
+def test_linear_evidence_takes_answers_and_no_choices(store: Path, tmp_path: Path) -> None:
+    pieces = [f"What is the number {n}? It is {n}." for n in range(40)]
+    olmes = olmes_file(tmp_path / "quiz.jsonl", pieces)
+    asked = ("--evidence", "linear", "--sequence_length", "48", "--validation")
+    domains = load_domains(options(store, *asked, str(olmes)))
+    tokens, weights = domains.validation_batch(8)
+    assert weights is not None
+    assert (tokens.shape, weights.shape) == ((8, 48), (8, 47))
+    with pytest.raises(DataError, match="with --evidence linear, found score=choice of 'quiz'"):
+        load_domains(options(store, *asked, f"{olmes},score=choice"))

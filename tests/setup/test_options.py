@@ -9,10 +9,12 @@ import pytest
 
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.command_line.options import resumed_options
+from bydore_pyro.errors import DataError
 from bydore_pyro.setup.options import (
     SMOKE,
     Options,
     RunConfig,
+    options_in,
     options_or_resumed,
 )
 
@@ -91,3 +93,18 @@ def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None
     named = ["--resume", str(tmp_path / "run")]
     again, resume = options_or_resumed(named, "search", "", Options)
     assert (again, resume) == (before, tmp_path / "run")
+
+
+def test_the_options_in_a_folder(tmp_path: Path) -> None:
+    given = parse_options(
+        ["--data", "environment", "--validation", "a=.5"], "test", "", Options, smoke=SMOKE
+    )
+    content = {**given.as_dict(), "ask": {"add": []}}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    assert options_in(tmp_path) == given, "an answer's folder has further parts"
+    del content["question"]
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match="a run of another version, without options of 'question'"):
+        options_in(tmp_path)
+    with pytest.raises(DataError, match="Expected a search's folder, found"):
+        options_in(tmp_path / "none")

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.law import Goal
-from bydore_pyro.setup.question_config import QuestionConfig, Target, shares_of
+from bydore_pyro.setup.question_config import QuestionConfig, shares_of
+from bydore_pyro.targets.entry import Entry
 
 
 def test_targets_have_shares_of_sum_1_and_all_names_none() -> None:
     assert QuestionConfig(validation=["a=3", "b"]).targets() == (
-        Target("a", 0.75),
-        Target("b", 0.25),
+        Entry(name="a", share=0.75),
+        Entry(name="b", share=0.25),
     )
     assert QuestionConfig(validation=["all"]).targets() == ()
     with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
@@ -23,9 +24,9 @@ def test_targets_have_shares_of_sum_1_and_all_names_none() -> None:
 @pytest.mark.parametrize(
     ("validation", "message"),
     [
-        (["a=x"], "Expected --validation NAME=SHARE, found 'a=x'"),
-        (["a=0"], "Expected --validation NAME=SHARE, found 'a=0'"),
-        (["a", "a=2"], "Expected every validation domain once, found 'a' twice"),
+        (["a=x"], "Expected a share above 0 behind the last '=', found 'a=x'"),
+        (["a=0"], "Expected a share above 0 behind the last '=', found 'a=0'"),
+        (["a", "a=2"], "Expected every target once, found 'a' twice"),
     ],
 )
 def test_targets_that_cannot_be_are_refused(validation: list[str], message: str) -> None:
@@ -39,11 +40,25 @@ def test_a_file_is_a_target_of_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     whole.parent.mkdir()
     whole.touch()
     for entry in (str(whole), f"{whole}=2"):
-        assert QuestionConfig(validation=[entry]).targets() == (Target("hour-2", 1.0, str(whole)),)
+        expected = Entry(name="hour-2", file=str(whole))
+        assert QuestionConfig(validation=[entry]).targets() == (expected,)
     Path("notes.txt").write_text("words")
     given = QuestionConfig(validation=["notes.txt=2", "a.b", "c=3"])
     assert [target.file for target in given.targets()] == ["notes.txt", None, None]
-    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2", "a.b", "c=3"]
+    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2.0", "a.b", "c=3.0"]
+
+
+def test_columns_of_all_files_and_of_one(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    asked = QuestionConfig(
+        validation=[str(one), f"{other},answer_column=b", "web"],
+        prompt_column="q",
+        answer_column="a",
+    )
+    found = {target.name: target for target in asked.targets()}
+    assert (found["one"].prompt_column, found["one"].answer_column) == ("q", "a")
+    assert (found["other"].prompt_column, found["other"].answer_column) == (None, "b")
+    assert found["web"].answer_column is None
 
 
 def test_defaults_are_those_of_a_goal() -> None:

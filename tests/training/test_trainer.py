@@ -13,7 +13,7 @@ import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Stages
@@ -23,6 +23,7 @@ from bydore_pyro.training.trainer import (
     build_trainer,
     copy_tokenizer,
     fresh_model,
+    saving,
     step_of,
 )
 
@@ -87,3 +88,9 @@ def test_the_tokenizer_of_a_text_that_is_read_only(tmp_path: Path) -> None:
 
 def test_the_step_of_a_checkpoint() -> None:
     assert (step_of(None), step_of("run/checkpoints/checkpoint-1200")) == (0, 1200)
+
+
+def test_an_error_of_writing_is_one_of_the_folder(tmp_path: Path) -> None:
+    expected = f"Expected to write to {tmp_path}, found: OSError: no room"
+    with pytest.raises(RunFolderError, match=expected), saving(tmp_path):
+        raise OSError("no room")

@@ -40,7 +40,9 @@ def test_text_for_proxies_that_repeat_as_the_run_does(problem: Problem) -> None:
     assert run.text_for(200) is None, "as long as the run"
     cut = run.domains(7, text)
     assert cut.sequences() == {name: tokens // 32 for name, tokens in text.items()}
-    assert len(cut.validation) == len(run.domains(7).validation)
+    assert {n: len(one) for n, one in cut.targets.items()} == {
+        n: len(one) for n, one in run.domains(7).targets.items()
+    }
     batches = [domains.train_batch({"birds": 4}) for domains in (cut, run.domains(7, text))]
     assert torch.equal(*batches)
     with pytest.raises(DataError, match=r"one sequence of 32 tokens of '\w+' for proxies that"):

@@ -1,0 +1,52 @@
+"""The tasks that an entry of options names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+from bydore_pyro import data
+from bydore_pyro.targets.entry import Entry
+from bydore_pyro.targets.lm_eval_tasks import tasks_of
+from bydore_pyro.targets.request import Task
+from bydore_pyro.targets.rows import read_task
+
+
+def tasks_named(
+    entry: Entry,
+    *,
+    text_column: str | None = None,
+    on_error: Literal["stop", "skip"] = "stop",
+    data_dir: str | None = None,
+    hub: bool = False,
+) -> dict[str, Task]:
+    """Returns the task that a file holds, or those of a task or a group of lm-eval, by name; none
+    of a file of plain text, and of a domain.
+
+    Args:
+        entry: What is named.
+        text_column: Of files that name no column: they are plain text then.
+        on_error: See `read_task`.
+        data_dir: See `tasks_of`.
+        hub: See `tasks_of`.
+
+    Raises:
+        DataError: See `read_task` and `tasks_of`.
+    """
+    if entry.task is not None:
+        shots, score = entry.shots or 0, entry.score
+        found = tasks_of(entry.task, shots=shots, score=score, data_dir=data_dir, hub=hub)
+    elif entry.file is not None and data.is_row_file(Path(entry.file)):
+        columns = entry.columns
+        if not columns.named:
+            columns = dataclasses.replace(columns, text=text_column)
+        path, name = Path(entry.file), entry.name
+        task = read_task(path, columns, name=name, score=entry.score, on_error=on_error)
+        found = [] if task is None else [task]
+    else:
+        return {}
+    if len(found) == 1:
+        return {entry.name: dataclasses.replace(found[0], name=entry.name)}
+    named = [dataclasses.replace(one, name=f"{entry.name}/{one.name}") for one in found]
+    return {one.name: one for one in named}

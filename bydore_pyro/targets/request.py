@@ -1,0 +1,52 @@
+"""A task: questions, each with its right answer, or with all answers that it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+#: What is scored: the bits per byte of right answers, or the share of the right one among all.
+Score = Literal["answer", "choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question.
+
+    White space between the two belongs to the answers.
+
+    Attributes:
+        context: What stands before every answer; "" for nothing.
+        answers: The right one; or all that are offered, where a task scores choices.
+        right: Places of the right answers.
+        place: Where it stands, such as "row 3", for messages.
+    """
+
+    context: str
+    answers: tuple[str, ...]
+    right: tuple[int, ...] = (0,)
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The questions of a task, in their order.
+
+    Attributes:
+        name: Of the target.
+        requests: At least one.
+        score: What is scored.
+        source: Where they come from and how they were read, in words, for the user.
+        split: Of the benchmark; None where it is not known.
+        shots: Examples before each question; None where it is not known.
+        left_out: How many rows were left out, by reason in words ("unconditional copies").
+    """
+
+    name: str
+    requests: tuple[Request, ...]
+    score: Score = "answer"
+    source: str = ""
+    split: str | None = None
+    shots: int | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)

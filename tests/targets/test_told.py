@@ -1,0 +1,179 @@
+"""What a user reads of a task: counts, what is lost, where it is trained on, and what is noisy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bydore_pyro import data, files
+from bydore_pyro.targets.request import Request, Task
+from bydore_pyro.targets.told import (
+    Told,
+    lines_of,
+    requests_sha256,
+    texts_of,
+    told_of,
+    without_examples,
+)
+
+
+def task_of(count: int = 300, **fields: object) -> Task:
+    requests = tuple(
+        Request(f"Question {i}: what is left?", (f" answer number {i}", " nothing at all"))
+        for i in range(count)
+    )
+    given = {"name": "exam", "requests": requests[:count], "score": "choice", "split": "validation"}
+    return Task(**{"source": f"{count} rows", "shots": 0, **given, **fields})
+
+
+def text_of(sizes: list[list[int]], right: list[bool] | None = None) -> data.Text:
+    """Documents of four tokens of which two are the answer, of so many bytes, and the end."""
+    flat = [size for question in sizes for size in question]
+    ends = 5 * np.arange(1, len(flat) + 1)
+    each = np.zeros((len(flat), 5), int)
+    each[:, 2] = [size - 1 for size in flat]
+    each[:, 3] = 1
+    answers = data.Answers(
+        starts=ends - 3,
+        sizes=each.ravel(),
+        questions=np.repeat(np.arange(len(sizes)), [len(question) for question in sizes]),
+        right=None if right is None else np.array(right),
+    )
+    return data.Text(np.zeros(len(each) * 5, "<u2"), ends, answers=answers)
+
+
+def overlap_of(**standing: list[int]) -> data.Overlap:
+    """Of 300 questions, of which 290 were compared."""
+    places = {name: np.isin(np.arange(300), own) for name, own in standing.items()}
+    return data.Overlap({"exam": places}, {"exam": np.arange(300) < 290}, {})
+
+
+def test_a_task_that_is_well_has_no_cautions() -> None:
+    task = task_of(requests=tuple(Request(f"Say {i}:", (f" {i} is a word",)) for i in range(300)))
+    told = told_of(task, text_of([[20]] * 100 + [[41]] * 200))
+    assert told.cautions == ()
+    assert (told.questions, told.answer_bytes) == (300, 34.0)
+    assert lines_of("exam", told) == [
+        "target 'exam': 300 questions, split validation, 0 shots, right answers of 34.0 bytes on "
+        "average, scored by the share of the right choice (300 rows)"
+    ]
+
+
+def test_what_is_cut_left_out_and_trained_on_is_reported() -> None:
+    told = told_of(
+        task_of(score="answer", split=None, shots=1, left_out={"unconditional copies": 1200}),
+        text_of([[15]] * 300),
+        contexts_cut=12,
+        answers_cut=2,
+        overlap=overlap_of(web=[1, 2], wiki=[2, 3, 4], law=[]),
+    )
+    assert told.standing == {"wiki": 3, "web": 2, "law": 0}
+    assert (told.compared, told.standing_in_any) == (290, 4)
+    assert lines_of("exam", told)[:4] == [
+        "target 'exam': 300 questions, 1 shot, right answers of 15.0 bytes on average (300 rows)",
+        "target 'exam': 12 questions lose their beginning and 2 lose the beginning of an answer, "
+        "to fit in a sequence; a larger --sequence_length keeps more",
+        "target 'exam': left out: 1,200 unconditional copies",
+        "target 'exam': 4 of 290 questions (10 are too short to compare) also stand in the "
+        "training text: 3 in 'wiki', 2 in 'web', 0 in 'law'; --drop_copies leaves out the training "
+        "documents that contain them",
+    ]
+    dropped = told_of(task_of(), text_of([[15]] * 300), overlap=overlap_of(web=[7]), dropped=True)
+    assert lines_of("exam", dropped)[1].endswith(
+        "1 in 'web'; the training documents that contain them are left out"
+    )
+    none = told_of(task_of(), text_of([[15]] * 300), overlap=overlap_of())
+    assert "none of 290 questions" in lines_of("exam", none)[1]
+
+
+@pytest.mark.parametrize(
+    ("questions", "size", "answers", "caution"),
+    [
+        (199, 20, ("a", "b", "c"), "it has 199 answers. The mean of fewer than 200 is noisy"),
+        (200, 20, ("a", "b", "c"), None),
+        (300, 20, ("a", "b"), "it has two possible answers"),
+        (300, 9, ("a", "b", "c"), "its answers have 9.0 bytes on average"),
+        (300, 10, ("a", "b", "c"), None),
+    ],
+)
+def test_noisy_tasks_say_why(
+    questions: int, size: int, answers: tuple[str, ...], caution: str | None
+) -> None:
+    requests = tuple(Request(f"{i}", answers, (i % 2,)) for i in range(questions))
+    sizes = [[size, *[99] * (len(answers) - 1)]] * questions
+    right = [True, *[False] * (len(answers) - 1)] * questions
+    told = told_of(task_of(requests=requests), text_of(sizes, right))
+    assert told.answer_bytes == size, "of right answers alone"
+    assert [one.startswith(caution or "") for one in told.cautions] == [True] * (
+        caution is not None
+    )
+    lines = lines_of("exam", told)[1:]
+    assert all(line.startswith("warning: target 'exam': ") for line in lines)
+    assert len(lines) == len(told.cautions)
+
+
+def test_the_same_two_right_answers_make_a_binary_task() -> None:
+    requests = tuple(Request(f"{i}?", ((" yes", " no")[i % 2],)) for i in range(300))
+    told = told_of(task_of(requests=requests), text_of([[4]] * 300))
+    assert [one.split(".")[0] for one in told.cautions] == [
+        "it has two possible answers", "its answers have 4"
+    ]  # fmt: skip
+    few = told_of(task_of(requests=requests[:2]), text_of([[40]] * 2))
+    assert [one[:12] for one in few.cautions] == ["it has 2 ans"]
+
+
+def test_the_hash_is_of_contexts_answers_and_which_are_right() -> None:
+    base = Request("a", (" b", " c"), (0,), place="row 3")
+    one = requests_sha256([base])
+    assert one == requests_sha256(iter([Request("a", (" b", " c"), (0,), place="row 9")]))
+    others = [
+        [Request("a ", (" b", " c"))],
+        [Request("a", (" b", "c"))],
+        [Request("a", (" b", " c"), (1,))],
+        [Request("a", (" c", " b"))],
+        [base, base],
+        [],
+    ]
+    assert len({one, *map(requests_sha256, others)}) == 7
+    given = told_of(task_of(), text_of([[15]] * 300), sha256="of what is left")
+    assert given.requests_sha256 == "of what is left"
+    assert told_of(task_of(), text_of([[15]] * 300)).requests_sha256 == requests_sha256(
+        task_of().requests
+    )
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    told = told_of(
+        task_of(left_out={"empty": 3}), text_of([[5.0]] * 300), overlap=overlap_of(web=[1])
+    )
+    path = tmp_path / "told.json"
+    path.write_text(json.dumps(files.plain(told)), encoding="utf-8")
+    assert files.read_as(Told, path) == told
+    assert lines_of("exam", files.read_as(Told, path)) == lines_of("exam", told)
+
+
+def test_examples_before_a_question_are_not_compared() -> None:
+    """With an instruction before them, and where an example is two paragraphs."""
+    shot = "Question: {}?\nAnswer: {}\n\n"
+    shots = "".join(shot.format(i, i) for i in range(5))
+    for before in ("", "Answer the questions.\n\n"):
+        context = f"{before}{shots}Question: who?\nAnswer:"
+        task = task_of(requests=(Request(context, (" me", " you"), (1,), "row 1"),), shots=5)
+        assert without_examples(task).requests == (
+            Request("Question: who?\nAnswer:", (" me", " you"), (1,), "row 1"),
+        )
+    double = "Passage {}.\n\nQuestion {}?\n\n"
+    context = "".join(double.format(i, i) for i in range(4)).rstrip() + "\n\n"
+    found = without_examples(task_of(requests=(Request(context, ("x",)),), shots=3))
+    assert found.requests[0].context == "Passage 3.\n\nQuestion 3?\n\n"
+    plain = task_of(shots=None)
+    assert without_examples(plain) is plain
+
+
+def test_texts_are_questions_with_their_right_answers() -> None:
+    requests = (Request("Shot\n\nQ 1", (" a", " b"), (1, 0)), Request("Shot\n\nQ 2", (" c", " d")))
+    assert texts_of(task_of(requests=requests, shots=1)) == ["Q 1 b", "Q 2 c"]
+    assert texts_of(task_of(requests=requests))[0] == "Shot\n\nQ 1 b"
