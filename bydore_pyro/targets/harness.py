@@ -132,12 +132,15 @@ def open_task(
         raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")
     split = _split_of(name, config, offered, place, judged)
     examples = _examples_of(name, config, split, shots, judged)
+    rows = read(split)
+    if not len(rows):
+        raise DataError(f"{expected} in {place}, found no rows in the split {split}")
     changed: dict[str, Any] = {**changes, "task": name}
     if own_class:
-        documents = dict.fromkeys(("train", "validation", "test"), read(split))
+        documents = dict.fromkeys(("train", "validation", "test"), rows)
         changed["class"] = _on(own_class, documents)
     else:
-        documents = {split: read(split)}
+        documents = {split: rows}
         if examples and examples != split:  # lm-eval opens this split even where it takes none
             documents[examples] = read(examples) if shots else documents[split]
         changed |= {

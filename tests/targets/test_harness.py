@@ -75,7 +75,11 @@ def test_a_task_of_which_all_is_scored_is_refused(tmp_path: Path) -> None:
         "Expected of gsm8k the split validation or train, as models are scored on 'test', found "
         f"test in {tmp_path}/gsm8k: put other questions with the same columns into one of these"
     )
-    (tmp_path / "gsm8k" / "test.jsonl").unlink()
+    write_lines(tmp_path / "gsm8k" / "train.jsonl", [])
+    with pytest.raises(DataError, match=r"gsm8k, found no rows in the split train$"):
+        opened(tmp_path)
+    for path in (tmp_path / "gsm8k").iterdir():
+        path.unlink()
     with pytest.raises(DataError, match=r"the split 'test' of gsm8k, which is scored, found none"):
         opened(tmp_path, judged=True)
 
