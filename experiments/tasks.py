@@ -145,7 +145,9 @@ def differences(
     }
 
 
-def rows_of_the_hub(name: str, requests: Sequence[dict[str, Any]]) -> tuple[str, str, list[dict]]:
+def rows_of_the_hub(
+    name: str, requests: Sequence[dict[str, Any]]
+) -> tuple[str, str, list[dict[str, Any]]]:
     """Returns lm-eval's name of a task that both write out alike, its scored split, and its rows,
     made of requests; the name is "" of any other task."""
     documents = {row["doc_id"]: row["doc"] for row in requests}

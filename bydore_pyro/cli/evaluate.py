@@ -61,8 +61,8 @@ class EvaluateOptions:
 
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
-    """Scores a trained model on benchmarks and on the answers of tasks, and measures its loss on
-    text. Each finished task is saved; the same command continues an evaluation that was stopped."""
+    """Scores a trained model on benchmarks and tasks, and measures its loss on text. Each finished
+    task is saved; the same command continues an evaluation that was stopped."""
     about = evaluate_command.__doc__ or ""
     options = parse_options(arguments, NAME, about, EvaluateOptions, common=COMMON)
     folder = Path(options.scores.folder)
