@@ -298,6 +298,17 @@ def _without_metrics() -> Iterator[None]:
 
 
 @contextmanager
+def templates_kept() -> Iterator[None]:
+    """Lets lm-eval compile each template once, and not for each question: 3,000 of ARC in .7 s instead of 10."""
+    environment = vars(require("lm_eval.utils", "evaluation").env)
+    environment["from_string"] = cache(require("lm_eval.utils", "evaluation").env.from_string)
+    try:
+        yield
+    finally:
+        del environment["from_string"]
+
+
+@contextmanager
 def quiet_lm_eval() -> Iterator[None]:
     """Shows one of lm-eval's warnings, that prompts are cut; progress bars on a terminal alone."""
     cut, first, handler = "exceeds model's maximum length", iter([True]), logging.StreamHandler()

@@ -12,7 +12,7 @@ from tiny import write_lines
 from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation.config import PILE13
 from bydore_pyro.targets import EXAMPLES_SEED, harness, quiet_lm_eval
-from bydore_pyro.targets.harness import HarnessTask, members_of, open_task
+from bydore_pyro.targets.harness import HarnessTask, members_of, open_task, templates_kept
 
 SUMS = [{"question": f"{i} and {i}?", "answer": f"It is {2 * i}."} for i in range(5)]
 
@@ -142,3 +142,12 @@ def test_lm_eval_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
         print("progress", file=sys.stderr)
     assert capsys.readouterr().err == ""
     assert EXAMPLES_SEED == 1234
+
+
+def test_a_template_is_compiled_once_and_lm_eval_stays_as_it_was() -> None:
+    from lm_eval.utils import env
+
+    with templates_kept():
+        assert env.from_string("{{a}}") is env.from_string("{{a}}")
+        assert env.from_string("{{a}}").render(a=1) == "1"
+    assert env.from_string("{{a}}") is not env.from_string("{{a}}")
