@@ -166,8 +166,6 @@ def rows_of_the_hub(
     if name == "lambada/bpb_0shot":
         texts = [one["request"]["context"] + one["request"]["continuation"] for one in requests]
         return "lambada_openai", "test", [{"text": text} for text in texts]
-    if name == "minerva_math_algebra/gold_bpb_0shot":
-        return "minerva_math_algebra", "test", [*documents.values()]
     return "", "", []
 
 

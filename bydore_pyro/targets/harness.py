@@ -299,7 +299,8 @@ def _without_metrics() -> Iterator[None]:
 
 @contextmanager
 def templates_kept() -> Iterator[None]:
-    """Lets lm-eval compile each template once, and not for each question: 3,000 of ARC in .7 s instead of 10."""
+    """Lets lm-eval compile each template once, and not for each question: ARC's rendering takes a
+    fifteenth of the time."""
     environment = vars(require("lm_eval.utils", "evaluation").env)
     environment["from_string"] = cache(require("lm_eval.utils", "evaluation").env.from_string)
     try:
