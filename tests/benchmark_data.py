@@ -1,4 +1,4 @@
-"""Small data in the schema of each of the paper's 13 benchmarks, and a model of known answers."""
+"""Small data in the schema of the paper's 13 benchmarks, a model of known answers, and a search."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ import torch
 from tokenizers import Tokenizer, models
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from bydore_pyro import answer, files, setup
+from bydore_pyro.mixture import Mixture
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 
@@ -262,4 +265,16 @@ def save_model(folder: Path, vocabulary: int = 101) -> Path:
     )
     LlamaForCausalLM(config).save_pretrained(folder)
     character_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def write_run(folder: Path, **outlook: Any) -> Path:
+    """Writes a finished search with an outlook."""
+    folder.mkdir()
+    mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5))
+    (folder / "mixture.json").write_text(mixture.to_json())
+    record = setup.Metrics(
+        mixture_sha256=mixture.sha256, outlook=answer.Outlook(tokens=5000.0, **outlook)
+    )
+    (folder / "metrics.json").write_text(json.dumps(files.plain(record)))
     return folder

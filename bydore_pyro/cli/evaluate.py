@@ -44,6 +44,11 @@ class ScoresConfig(Checked):
         MISSING, "The model as transformers saves it, with its tokenizer.", positional="DIR"
     )
     out: str | None = option(None, "New file for the scores. Default: scores.json in DIR.")
+    run: str | None = option(
+        None,
+        "Folder of a search: what it predicted of its targets in bits per byte stands beside what "
+        "is measured of tasks of the same names.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +61,8 @@ class EvaluateOptions:
 
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
-    """Scores a trained model on benchmarks and on the answers of tasks, and measures its loss on
-    text. Each finished task is saved; the same command continues an evaluation that was stopped."""
+    """Scores a trained model on benchmarks and tasks, and measures its loss on text. Each finished
+    task is saved; the same command continues an evaluation that was stopped."""
     about = evaluate_command.__doc__ or ""
     options = parse_options(arguments, NAME, about, EvaluateOptions, common=COMMON)
     folder = Path(options.scores.folder)
@@ -66,7 +71,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
         with terminal.told_if_stopped("What was scored is kept. Go on with the same command"):
-            tasks = _evaluate(folder, out, options.evaluation)
+            tasks = _evaluate(folder, out, options.evaluation, options.scores.run)
     from bydore_pyro.evaluation import average_of, mean_bits_per_byte
 
     told = dict(tasks)
@@ -98,18 +103,24 @@ def _as_text(result: Mapping[str, Any]) -> str:
             error = result[f"{name}_standard_error"]
             sure = "" if error is None else f" ± {error:{digits}}"
             parts.append(form.format(f"{result[name]:{digits}}{sure}"))
-    return ", ".join(parts)
+    told = ", ".join(parts)
+    if "predicted_bits_per_byte" in result:
+        low, high = (result[f"predicted_bits_per_byte_{end}"] for end in ("low", "high"))
+        told += f"; predicted {result['predicted_bits_per_byte']:.4f} ({low:.4f} to {high:.4f})"
+    return told
 
 
-def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
+def _evaluate(folder: Path, out: Path, config: EvaluationConfig, run: str | None) -> dict[str, Any]:
     from bydore_pyro.evaluation import (
         average_of,
         context_of,
         evaluate_model,
         load_model,
         mean_bits_per_byte,
+        predictions_of,
     )
 
+    predicted = predictions_of(Path(run)) if run else None
     unfinished = out.with_name(f"{out.stem}.unfinished")
     made_by = provenance(("lm-eval", "accelerate"))
     data = Path(config.data_dir) if config.data_dir else None
@@ -138,7 +149,16 @@ def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, An
 
     scored = {task["label"]: task["result"] for task in before}
     tasks = evaluate_model(model, tokenizer, config, scored, keep)
-    content = {"model": str(folder), **identity, "context": context._asdict(), **made_by}
+    if predicted:
+        tasks = predicted.beside(tasks)
+        terminal.tell(predicted.told(tasks))
+    content = {
+        "model": str(folder),
+        "run": run,
+        **identity,
+        "context": context._asdict(),
+        **made_by,
+    }
     content["tasks"] = tasks
     content |= {"average": average_of(tasks), "mean": mean_bits_per_byte(tasks)}
     content["seconds"] = time.perf_counter() - begun

@@ -20,7 +20,7 @@ COMMANDS = {
     "report": "Prints the results of runs",
     "export": "Writes a mixture in a trainer's format",
     "train": "Trains a target model on exactly a mixture",
-    "evaluate": "Scores a trained model on benchmarks, and measures its loss on text",
+    "evaluate": "Scores a trained model on benchmarks and tasks, and measures its loss on text",
 }
 EXTRA = "cli"  # of setup.cfg: the packages that commands need
 

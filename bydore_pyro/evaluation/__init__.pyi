@@ -6,4 +6,6 @@ from .evaluate import average_of as average_of
 from .evaluate import evaluate_model as evaluate_model
 from .evaluate import load_model as load_model
 from .evaluate import mean_bits_per_byte as mean_bits_per_byte
+from .predicted import Predictions as Predictions
+from .predicted import predictions_of as predictions_of
 from .text import context_of as context_of

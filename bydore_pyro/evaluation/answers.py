@@ -70,11 +70,15 @@ def read_questions(
             judged=True,
         )
         shots = f", {entry.shots} shots" if entry.shots else ""
-        single = len(found) == 1
-        named = [(entry.name if single else one.name, one) for one in found]
         return {
-            f"{name}{shots}": _questions(name, one, one, tokenizer, config.limit)
-            for name, one in named
+            f"{one.name}{shots}": _questions(
+                entry.name if len(found) == 1 else f"{entry.name}/{one.name}",
+                one,
+                one,
+                tokenizer,
+                config.limit,
+            )
+            for one in found
         }
     path, columns = Path(entry.file or ""), entry.columns
     if columns == targets.Columns() and config.text_column != "text":

@@ -132,12 +132,15 @@ def open_task(
         raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")
     split = _split_of(name, config, offered, place, judged)
     examples = _examples_of(name, config, split, shots, judged)
+    rows = read(split)
+    if not len(rows):
+        raise DataError(f"{expected} in {place}, found no rows in the split {split}")
     changed: dict[str, Any] = {**changes, "task": name}
     if own_class:
-        documents = dict.fromkeys(("train", "validation", "test"), read(split))
+        documents = dict.fromkeys(("train", "validation", "test"), rows)
         changed["class"] = _on(own_class, documents)
     else:
-        documents = {split: read(split)}
+        documents = {split: rows}
         if examples and examples != split:  # lm-eval opens this split even where it takes none
             documents[examples] = read(examples) if shots else documents[split]
         changed |= {
@@ -292,6 +295,18 @@ def _without_metrics() -> Iterator[None]:
         for module in {*sys.modules} - before if asked else ():
             if module.startswith("lm_eval.tasks."):
                 del sys.modules[module]
+
+
+@contextmanager
+def templates_kept() -> Iterator[None]:
+    """Lets lm-eval compile each template once, and not for each question: ARC's rendering takes a
+    fifteenth of the time."""
+    environment = vars(require("lm_eval.utils", "evaluation").env)
+    environment["from_string"] = cache(require("lm_eval.utils", "evaluation").env.from_string)
+    try:
+        yield
+    finally:
+        del environment["from_string"]
 
 
 @contextmanager

@@ -8,12 +8,19 @@ There the answer is what lm-eval shows as a solution in an example of the task.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from bydore_pyro.errors import DataError, expecting
-from bydore_pyro.targets.harness import HarnessTask, members_of, open_task, quiet_lm_eval
+from bydore_pyro.targets.harness import (
+    HarnessTask,
+    members_of,
+    open_task,
+    quiet_lm_eval,
+    templates_kept,
+)
 from bydore_pyro.targets.request import Request, Score, Task
 
 #: Columns of solutions where lm-eval's target is unit tests.
@@ -59,7 +66,8 @@ def tasks_of(
         open_task(one, changes, shots=shots, data_dir=data_dir, hub=hub, judged=judged)
         for one, changes in members.items()
     )
-    return [_rendered(one, score, most) for one in opened]
+    with templates_kept():
+        return [_rendered(one, score, most) for one in opened]
 
 
 def _rendered(opened: HarnessTask, score: Score | None, most: int | None) -> Task:
@@ -220,6 +228,7 @@ def _require_no_null(opened: HarnessTask, document: Mapping[str, Any]) -> None:
                 raise ValueError(f"no value in the column '{column}'")
 
 
+@cache
 def _columns(template: str) -> set[str]:
     """Returns the columns that a template, or the name of a column, stands for."""
     from jinja2 import Environment, meta

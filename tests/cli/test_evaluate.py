@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_data import save_model, write_benchmark
+from benchmark_data import save_model, write_benchmark, write_run
 from tiny import write_lines
 
+from bydore_pyro import answer
 from bydore_pyro.cli.evaluate import evaluate_command
 from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation import evaluate
@@ -79,6 +80,27 @@ def test_bits_per_byte_and_accuracy_of_other_tasks(
     assert scores["mean"]["bits_per_byte"] == pytest.approx(mean)
     assert scores["average"] is None
     assert "2 answers in 2 rows" in captured.err, "how a file is read"
+
+
+def test_what_a_search_predicted_stands_beside_what_is_measured(
+    trained: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
+) -> None:
+    own = write_lines(tmp_path / "own.jsonl", [{"prompt": "A bird?", "completion": " An owl."}] * 2)
+    expected = {"answer": {"own": answer.Expected(loss=6.5, low=6.25, high=6.75)}}
+    record = {"expected": expected, "units": {"own": "bits per byte"}}
+    run, out = write_run(tmp_path / "run", **record), str(tmp_path / "scores.json")
+    evaluate_command([*arguments(trained, str(own)), "--run", str(run), "--out", out])
+    captured, scores = capsys.readouterr(), json.loads(Path(out).read_text())
+    assert "bits per byte; predicted 6.5000 (6.2500 to 6.7500)\n" in captured.out
+    assert "trained on 5,000 tokens with its weights" in captured.err
+    assert scores["run"] == str(run)
+    assert scores["tasks"][str(own)]["predicted_bits_per_byte"] == 6.5
+    Path(out).unlink()
+    told = refused("evaluate", *arguments(trained, str(own)), "--out", out, "--run", str(tmp_path))
+    assert f"Expected a finished search in {tmp_path} (--run), found none" in told
 
 
 def test_contexts_are_as_long_as_the_model_was_trained(

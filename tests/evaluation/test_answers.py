@@ -103,6 +103,7 @@ def test_a_task_beyond_the_thirteen_and_a_group(tmp_path: Path) -> None:
             write_benchmark(tmp_path, "arc_easy", 4)
     found = scores_of(KnownAnswers([]), ["ai2_arc"], data_dir=str(tmp_path), limit=3)
     assert list(found) == ["arc_challenge", "arc_easy"]
+    assert found["arc_easy"]["target"] == "ai2_arc/arc_easy", "as a search calls it"
     assert {one["questions"] for one in found.values()} == {3}
     mean = mean_bits_per_byte(found)
     assert mean is not None

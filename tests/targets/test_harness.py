@@ -12,7 +12,7 @@ from tiny import write_lines
 from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation.config import PILE13
 from bydore_pyro.targets import EXAMPLES_SEED, harness, quiet_lm_eval
-from bydore_pyro.targets.harness import HarnessTask, members_of, open_task
+from bydore_pyro.targets.harness import HarnessTask, members_of, open_task, templates_kept
 
 SUMS = [{"question": f"{i} and {i}?", "answer": f"It is {2 * i}."} for i in range(5)]
 
@@ -75,7 +75,11 @@ def test_a_task_of_which_all_is_scored_is_refused(tmp_path: Path) -> None:
         "Expected of gsm8k the split validation or train, as models are scored on 'test', found "
         f"test in {tmp_path}/gsm8k: put other questions with the same columns into one of these"
     )
-    (tmp_path / "gsm8k" / "test.jsonl").unlink()
+    write_lines(tmp_path / "gsm8k" / "train.jsonl", [])
+    with pytest.raises(DataError, match=r"gsm8k, found no rows in the split train$"):
+        opened(tmp_path)
+    for path in (tmp_path / "gsm8k").iterdir():
+        path.unlink()
     with pytest.raises(DataError, match=r"the split 'test' of gsm8k, which is scored, found none"):
         opened(tmp_path, judged=True)
 
@@ -138,3 +142,12 @@ def test_lm_eval_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
         print("progress", file=sys.stderr)
     assert capsys.readouterr().err == ""
     assert EXAMPLES_SEED == 1234
+
+
+def test_a_template_is_compiled_once_and_lm_eval_stays_as_it_was() -> None:
+    from lm_eval.utils import env
+
+    with templates_kept():
+        assert env.from_string("{{a}}") is env.from_string("{{a}}")
+        assert env.from_string("{{a}}").render(a=1) == "1"
+    assert env.from_string("{{a}}") is not env.from_string("{{a}}")
