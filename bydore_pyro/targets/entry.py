@@ -149,7 +149,8 @@ class Entry:
         text = target + "".join(given)
         # A column's name may hold "=", behind which a share is looked for.
         held = "=" in (given[-1].partition("=")[2] if given else "")
-        return text if self.share == 1 and not held else f"{text}={float(self.share)!r}"
+        share = repr(float(self.share)).removesuffix(".0")
+        return text if self.share == 1 and not held else f"{text}={share}"
 
     def anywhere(self) -> Self:
         """Returns an entry whose file is found from any working directory."""

@@ -12,6 +12,8 @@ from bydore_pyro.targets.lm_eval_tasks import tasks_of
 from bydore_pyro.targets.request import Task
 from bydore_pyro.targets.rows import read_task
 
+MOST = 1000  # questions of a task of lm-eval, whose training splits may have 100,000
+
 
 def tasks_named(
     entry: Entry,
@@ -22,7 +24,8 @@ def tasks_named(
     hub: bool = False,
 ) -> dict[str, Task]:
     """Returns the task that a file holds, or those of a task or a group of lm-eval, by name; none
-    of a file of plain text, and of a domain.
+    of a file of plain text, and of a domain. Of a task of lm-eval at most 1,000 questions are
+    taken, spread over its split.
 
     Args:
         entry: What is named.
@@ -36,7 +39,9 @@ def tasks_named(
     """
     if entry.task is not None:
         shots, score = entry.shots or 0, entry.score
-        found = tasks_of(entry.task, shots=shots, score=score, data_dir=data_dir, hub=hub)
+        found = tasks_of(
+            entry.task, shots=shots, score=score, data_dir=data_dir, hub=hub, most=MOST
+        )
     elif entry.file is not None and data.is_row_file(Path(entry.file)):
         columns = entry.columns
         if not columns.named:

@@ -45,7 +45,7 @@ def test_a_file_is_a_target_of_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     Path("notes.txt").write_text("words")
     given = QuestionConfig(validation=["notes.txt=2", "a.b", "c=3"])
     assert [target.file for target in given.targets()] == ["notes.txt", None, None]
-    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2.0", "a.b", "c=3.0"]
+    assert given.anywhere().validation == [f"{tmp_path}/notes.txt=2", "a.b", "c=3"]
 
 
 def test_columns_of_all_files_and_of_one(tmp_path: Path) -> None:
