@@ -62,7 +62,7 @@ def test_an_entry_is_read_and_written_back(text: str, said: dict[str, Any]) -> N
 
 def test_a_column_with_an_equals_sign_is_written_with_its_share() -> None:
     entry = Entry(name="q", file="q.csv", answer_column="a=3", prompt_column="b=4")
-    assert str(entry) == "q.csv,prompt_column=b=4,answer_column=a=3=1.0"
+    assert str(entry) == "q.csv,prompt_column=b=4,answer_column=a=3=1"
     assert Entry.of(str(entry)) == entry
 
 
