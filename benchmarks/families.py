@@ -39,6 +39,7 @@ from torch import Tensor
 from bydore_pyro import FreeConcentrations, HypergradientELBO, MixtureGuide
 from bydore_pyro.core import CONCENTRATIONS, SparseDirichlet, quadratic_factor
 from bydore_pyro.files import provenance
+from bydore_pyro.proxy import Cost
 
 Program = Callable[[], Any]  # a model or a guide
 
@@ -311,12 +312,14 @@ def main() -> None:
             kept = given.out / f"{name}.json"
             if kept.exists():
                 continue
-            truth, found = posteriors()[name], {}
+            truth, found, cost = posteriors()[name], {}, Cost()
             for family, made in FAMILIES.items():
-                found[family] = measured(truth, made, given.seeds, given.steps)
+                with cost.part(family):
+                    found[family] = measured(truth, made, given.seeds, given.steps)
                 print(name, family, flush=True)
             config = {"seeds": given.seeds, "steps": given.steps}
-            record = {"config": config, **provenance(), "families": found}
+            origin = {"config": config, "seed": 0, "cost": cost.report(), **provenance()}
+            record = {**origin, "families": found}
             kept.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     finally:
         torch.set_default_dtype(before)

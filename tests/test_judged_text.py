@@ -13,6 +13,7 @@ from processes import Run
 from tiny import Bigram, make_problem, row, write_lines
 
 from bydore_pyro.data.domains import held_out_stream
+from bydore_pyro.data.scored import together
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.proxy import Proxy
@@ -72,14 +73,15 @@ def test_judged_text_apart_all_methods_read_the_target_of_the_search(
 ) -> None:
     """Sequence by sequence, for one seed; another seed's are others."""
     problem = make_problem(corpus, tmp_path, target=TARGET, seed=seed, validation_sequences=40)
-    searched = problem.domains(seed).validation
+    searched = together(problem.domains(seed).targets.values())[0]
     evaluated = [
         held_out_stream(corpus, name, 32, seed).first(count)
         for name, count in problem.evaluated.items()
     ]
     assert problem.evaluated == {"birds": 28, "digits": 12}
     assert torch.equal(torch.cat(evaluated), searched)
-    assert not torch.equal(problem.domains(seed + 1).validation, searched)
+    other = together(problem.domains(seed + 1).targets.values())[0]
+    assert not torch.equal(other, searched)
     assert problem.evaluation_steps() == pytest.approx(40 / (3 * 8))
     (run,) = train_mixtures(problem, np.full((1, 4), 0.25), 2, "x")
     assert {name: len(rows) for name, rows in run.token_losses().items()} == problem.evaluated

@@ -144,7 +144,7 @@ def test_a_target_holds_its_shares_also_when_they_are_normalised_twice() -> None
             again = {name: share / scale for name, share in target.items()}
             assert held_out_counts(store, again, 2, 90) == counts
             found = Domains(store, again, sequence_length=2, validation_sequences=90)
-            assert len(found.validation) == sum(counts.values())
+            assert {name: len(one) for name, one in found.targets.items()} == counts
     with pytest.raises(DataError, match=r"at least 91 validation sequences of 2 tokens, found 90"):
         held_out_counts(store, {"b": 1.0}, 2, 90, 91)
     with pytest.raises(DataError, match=r"a validation share of at least one in \d+ for 'a/x'"):
