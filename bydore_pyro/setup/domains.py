@@ -116,8 +116,7 @@ def with_targets(
     Args:
         corpus: The text.
         options: They name the targets and the domains to train on.
-        text_column: Of the files that do not name their own, which are plain text then. Where the
-            data is tokens, the options' column is meant for these files.
+        text_column: Of plain text in files that do not name their own; the options' when None.
         prepared: Whether `prepare` has compared all of the corpus, so that only files are.
         compared: Whether targets are compared with the training text at all.
 
@@ -125,9 +124,7 @@ def with_targets(
         DataError: When a file or a task is not usable, or only copies are in it.
     """
     asked, entries, domains = options.question, options.question.targets(), options.run.domains
-    in_tokens = shards.names_shards(options.run.data) or data.is_store(Path(options.run.data))
-    if text_column is None and in_tokens and options.rows.text_column != TEXT_COLUMN:
-        text_column = options.rows.text_column
+    text_column = text_column or options.rows.text_column
     trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
     added: list[str] = []
@@ -137,13 +134,13 @@ def with_targets(
             continue
         found_tasks = targets.tasks_named(
             entry,
-            text_column=text_column,
+            text_column=None if text_column == TEXT_COLUMN else text_column,
             on_error=options.rows.on_error,
             data_dir=asked.data_dir,
             hub=asked.hub,
         )
         if not found_tasks:
-            column = entry.text_column or text_column or TEXT_COLUMN
+            column = entry.text_column or text_column
             rows = data.RowConfig(text_column=column, on_error=options.rows.on_error)
             corpus = data.with_validation_file(corpus, Path(entry.file or ""), rows, entry.name)
             added.append(entry.name)

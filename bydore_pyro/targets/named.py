@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from bydore_pyro import data
+from bydore_pyro.errors import DataError
 from bydore_pyro.targets.entry import Entry
 from bydore_pyro.targets.lm_eval_tasks import tasks_of
 from bydore_pyro.targets.request import Task
@@ -29,7 +31,7 @@ def tasks_named(
 
     Args:
         entry: What is named.
-        text_column: Of files that name no column: they are plain text then.
+        text_column: Of files that name no column: those that have it are plain text.
         on_error: See `read_task`.
         data_dir: See `tasks_of`.
         hub: See `tasks_of`.
@@ -43,10 +45,9 @@ def tasks_named(
             entry.task, shots=shots, score=score, data_dir=data_dir, hub=hub, most=MOST
         )
     elif entry.file is not None and data.is_row_file(Path(entry.file)):
-        columns = entry.columns
-        if not columns.named:
+        path, name, columns = Path(entry.file), entry.name, entry.columns
+        if text_column is not None and not columns.named and _has(path, text_column):
             columns = dataclasses.replace(columns, text=text_column)
-        path, name = Path(entry.file), entry.name
         task = read_task(path, columns, name=name, score=entry.score, on_error=on_error)
         found = [] if task is None else [task]
     else:
@@ -55,3 +56,14 @@ def tasks_named(
         return {entry.name: dataclasses.replace(found[0], name=entry.name)}
     named = [dataclasses.replace(one, name=f"{entry.name}/{one.name}") for one in found]
     return {one.name: one for one in named}
+
+
+def _has(path: Path, column: str) -> bool:
+    """Whether the first row of a file has a column; a dot selects a nested one."""
+    for _, row in data.read_columns(path, "skip"):
+        if row is not None:
+            with suppress(DataError):
+                data.column_of(row, column, "text_column")
+                return True
+            return False
+    return False
