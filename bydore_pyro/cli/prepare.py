@@ -148,6 +148,8 @@ def _texts_without(given: PrepareConfig, rows: RowConfig) -> dict[str, list[str]
     found: dict[str, list[str]] = {}
     for entry in (one for text in given.without for one in targets.entries_of(text)):
         path = Path(entry.file or "")
+        if entry.file is not None and not path.exists():
+            raise DataError(f"Expected a file for --without, found none: {entry.file}")
         if entry.task is None and (entry.file is None or not path.is_file()):
             raise DataError(
                 "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for "

@@ -347,6 +347,8 @@ def _table_rows(
             first = number + part.start
             last = math.inf if part.end is None else number + part.end
         columns = [*dict.fromkeys(columns)]
+        if twice := [name for name in columns if names.count(name) > 1]:
+            raise DataError(f"Expected every column once, found '{twice[0]}' twice, {path}")
         for batch in file.iter_batches(AT_ONCE, row_groups=groups, columns=columns):
             for row in batch.to_pylist():
                 number += 1

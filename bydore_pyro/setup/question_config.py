@@ -122,6 +122,11 @@ class QuestionConfig(Checked):
                     "another)"
                 )
             found[target.name] = target
+        if ALL in found and found[ALL].file is found[ALL].task is None:
+            raise ValueError(
+                f"Expected '{ALL}' alone and without a share, or the names of targets, found "
+                f"'{' '.join(self.validation)}'"
+            )
         total = sum(target.share for target in found.values())
         return tuple(
             dataclasses.replace(target, share=target.share / total) for target in found.values()

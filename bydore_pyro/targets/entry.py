@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ TASK = "task:"  # before the name of a task of lm-eval
 OF_FILES = ("text_column", "prompt_column", "answer_column", "labels_from")
 OPTIONS = ("name", *OF_FILES, "shots", "score")
 LISTED = ("file", "task", "share")  # further keys of an entry in a list
+LISTS = (".yaml", ".yml")  # endings of lists
 OPTION = re.compile(r",(\w+)=")
 SCORES: tuple[Score, ...] = ("answer", "choice")
 
@@ -75,8 +77,10 @@ class Entry:
     def __post_init__(self) -> None:
         data.check_name(self.name)
         where = f"the target '{self.name}'"
-        if not 0 < self.share < math.inf:
+        if not 0 < self.share <= sys.float_info.max:
             raise ValueError(f"Expected a share above 0 for {where}, found {self.share}")
+        if self.task == "":
+            raise ValueError(f"Expected the name of a task for {where}, found none")
         if self.file and self.task:
             raise ValueError(f"Expected a file or a task for {where}, found both")
         if self.score not in SCORES:
@@ -119,6 +123,11 @@ class Entry:
             ValueError: When it names no target, an option that there is not, or no number as share.
         """
         target, options, share = _parts(entry)
+        if (target, share) != (entry, 1.0) and Path(target).suffix in LISTS:
+            raise ValueError(
+                f"Expected a list of targets without options and share, which stand in it, found "
+                f"'{entry}'"
+            )
         given: dict[str, Any] = {"share": share}
         for key, value in options:
             if key not in OPTIONS:
@@ -136,6 +145,8 @@ class Entry:
                 raise ValueError(f"Expected a name after {TASK}, found none in '{entry}'")
         elif _is_file(target):
             given |= {"file": target}
+        elif "name" in given:
+            raise ValueError(f"Expected a file or a task with a name, found '{entry}'")
         return cls(**{"name": _name_of(target), **given})
 
     def __str__(self) -> str:
@@ -211,6 +222,11 @@ def _listed(name: Any, given: Any, path: Path) -> Entry:
                 f"{value!r:.60} in {path}"
             )
     own = dict(given)
+    if "file" not in own and "task" not in own and (_is_file(name) or name.startswith(TASK)):
+        raise DataError(
+            f"Expected file: or task: in the target '{name}', which is no name of a domain, in "
+            f"{path}"
+        )
     if (file := own.get("file")) is not None:
         if not _is_file(file):
             raise DataError(
@@ -218,9 +234,13 @@ def _listed(name: Any, given: Any, path: Path) -> Entry:
             )
         own["file"] = file if data.is_remote(file) else str(path.parent / file)
     try:
-        return Entry(**{"name": name, **own})
+        entry = Entry(**{"name": name, **own})
+        again = Entry.of(str(entry))
     except ValueError as error:
         raise DataError(f"{error} in {path}") from None
+    if again != entry:
+        raise DataError(f"Expected no ',WORD=' in what names a target, found {entry} in {path}")
+    return entry
 
 
 def _parts(entry: str) -> tuple[str, list[tuple[str, str]], float]:
@@ -269,7 +289,7 @@ def _is_file(target: str) -> bool:
 
 def _is_list(path: Path) -> bool:
     """Whether a file lists targets: of YAML, or of JSON that begins so."""
-    if path.suffix in (".yaml", ".yml"):
+    if path.suffix in LISTS:
         return True
     if path.suffix != ".json" or not path.is_file():
         return False

@@ -142,7 +142,8 @@ def _plain(label: Any) -> str:
 
 
 def _places(question: Question, reading: Reading) -> tuple[int, ...] | None:
-    """What a reading makes of a label, or of a list of them; None where it does not fit."""
+    """What a reading makes of a label, or of a list of them; None where it does not fit, as a list
+    that says of each choice whether it is right."""
     labels = question.label if isinstance(question.label, list) else [question.label]
     found = []
     for label in labels:
@@ -150,4 +151,10 @@ def _places(question: Question, reading: Reading) -> tuple[int, ...] | None:
         if place is None:
             return None
         found.append(place)
-    return tuple(found)
+    in_doubt = len(found) > 1 and len(found) == len(question.offered) and _are_flags(labels)
+    return None if in_doubt else tuple(dict.fromkeys(found))
+
+
+def _are_flags(labels: list[Any]) -> bool:
+    """Whether labels may say of each choice whether it is right."""
+    return all(_plain(label) in ("0", "1", "0.0", "1.0") for label in labels)

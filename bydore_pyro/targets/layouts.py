@@ -6,6 +6,7 @@ must be read before it above. Choices are rendered one by one, as answers, witho
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -178,6 +179,8 @@ def text(value: Any, column: str) -> str:
         DataError: When it is something else.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DataError(f"Expected text or a number in column '{column}', found {value}")
         value = str(value)
     return data.checked_text(value, column)
 

@@ -36,7 +36,10 @@ def olmes_questions(rows: Placed, left_out: Counter[str]) -> Found:
     for place, row in rows:
         number, of_choice = row["doc_id"], row["idx"]
         if not isinstance(number, int) or not isinstance(of_choice, int):
-            raise DataError(f"Expected numbers as doc_id and idx, found {number!r:.60}, {place}")
+            raise DataError(
+                f"Expected numbers as doc_id and idx, found {number!r:.60} and {of_choice!r:.60}, "
+                f"{place}"
+            )
         if number >= UNCONDITIONAL:
             left_out["unconditional copies (doc_id from 1,000,000)"] += 1
             continue
@@ -55,16 +58,25 @@ def _olmes(numbers: Sequence[int], rows: Placed) -> tuple[str, Question]:
     label = first["label"]
     offered = []
     for where, row in rows:
+        if row["label"] != label:
+            raise DataError(
+                f"Expected one label of a document in all its rows, found {label!r:.60} at {place} "
+                f"and {row['label']!r:.60}, {where}"
+            )
         request = row["request"]
         if not isinstance(request, Mapping) or request.get("continuation") is None:
             raise DataError(
                 "Expected a request with a context and a continuation, found none: only requests "
                 f"with their gold answers are scored (bpb or rc, not generation alone), {where}"
             )
-        context = data.checked_text(request.get("context") or "", "request.context")
-        offered.append(
-            (context, data.checked_text(request["continuation"], "request.continuation"))
-        )
+        try:
+            context = data.checked_text(request.get("context") or "", "request.context")
+            answer = data.checked_text(request["continuation"], "request.continuation")
+        except DataError as error:
+            raise DataError(f"{error}, {where}") from None
+        offered.append((context, answer))
+    if isinstance(label, float) and label.is_integer():  # as tables write it
+        label = int(label)
     if isinstance(label, int) and not isinstance(label, bool):
         if label not in numbers:
             raise DataError(

@@ -6,6 +6,7 @@ How a file is read follows from its columns; all its rows are of one kind.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +67,8 @@ class Columns:
             raise ValueError("Expected text_column or answer_column, found both")
         if self.prompt is not None and self.answer is None:
             raise ValueError("Expected answer_column beside prompt_column, found none")
+        if self.prompt is not None and self.prompt == self.answer:
+            raise ValueError(f"Expected two columns, found '{self.prompt}' as both")
 
     @property
     def named(self) -> bool:
@@ -118,7 +121,7 @@ def read_task(
         if row is None:
             left_out[UNREADABLE] += 1
         else:
-            rows.append((place, row))
+            rows.append((place, {name: _known(value) for name, value in row.items()}))
     if not rows:
         raise DataError(f"Expected rows, found none in {path}")
     try:
@@ -206,6 +209,11 @@ def _reader(rows: Placed, columns: Columns) -> _Reader | None:
     if kind.keys == QUESTION_AND_TEXT.keys and _holds_its_question(rows):
         return None
     return kind
+
+
+def _known(value: Any) -> Any:
+    """A value; None for NaN, which tables hold where a number is missing."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _filled(row: Mapping[str, Any]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from bydore_pyro.targets.request import Request, Task
 
 EMPTY = "empty answers"
 NO_TOKEN = "answers without a token of their own"
+ALIKE = "questions whose right choice is equal to a wrong one, or that have no wrong one"
 COPIES = "copies of other questions"
 
 
@@ -60,7 +61,8 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
     """Returns a task as text that is scored on its answers.
 
     White space at a context's end belongs to its answers. Equal questions count once. A question
-    with an empty answer, or one that keeps no token, is left out.
+    with an empty answer, or one that keeps no token, is left out; so is one of which no loss tells
+    the right choice from the others.
 
     Args:
         task: The questions.
@@ -75,6 +77,8 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
     for one in map(_with_border, task.requests):
         if any(not answer.strip() for answer in one.answers):
             left_out[EMPTY] = left_out.get(EMPTY, 0) + 1
+        elif task.score == "choice" and _alike(one):
+            left_out[ALIKE] = left_out.get(ALIKE, 0) + 1
         elif (same := (one.context, one.answers, one.right)) in kept:
             left_out[COPIES] = left_out.get(COPIES, 0) + 1
         else:
@@ -133,11 +137,13 @@ def cuts(text: data.Text, length: int, name: str) -> Cuts:
     alone = (answers.starts == text.starts).astype(int)
     sizes = text.ends - 1 - text.starts + alone
     of_answers = text.ends - 1 - answers.starts
-    too_long = _of_questions(answers.questions, of_answers >= length)
+    longest = np.zeros(int(answers.questions[-1]) + 1, int)  # answer of each question
+    np.maximum.at(longest, answers.questions, of_answers)
+    too_long = longest >= length
     cut = _of_questions(answers.questions, sizes > length)
     if too_long.all():
         raise DataError(
-            f"Expected --sequence_length > {int(of_answers.min())} for the target '{name}', of "
+            f"Expected --sequence_length > {int(longest.min())} for the target '{name}', of "
             f"which no answer fits, found {length}"
         )
     return Cuts(
@@ -153,6 +159,13 @@ def _of_questions(questions: np.ndarray, marked: np.ndarray) -> np.ndarray:
     found = np.zeros(int(questions.max()) + 1, bool)
     found[questions[marked]] = True
     return found
+
+
+def _alike(request: Request) -> bool:
+    """Whether all choices of a question are right, or a wrong one is equal to a right one."""
+    right = {request.answers[place] for place in request.right}
+    wrong = [a for place, a in enumerate(request.answers) if place not in request.right]
+    return not wrong or not right.isdisjoint(wrong)
 
 
 def _with_border(request: Request) -> Request:

@@ -147,7 +147,7 @@ def test_documents_of_targets_are_left_out_of_training_text(
     assert "in targets" not in capsys.readouterr().out.lower()
     empty = write_lines(tmp_path / "empty.jsonl", [{"text": " "}])
     for given, reason in (
-        (tmp_path / "none.jsonl", "Expected a file of rows (.jsonl, .parquet) or of text (.txt)"),
+        (tmp_path / "none.jsonl", "Expected a file for --without, found none: "),
         (
             "a",
             "Expected a file of rows (.jsonl, .parquet) or of text (.txt) or task:NAME for "

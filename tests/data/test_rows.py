@@ -455,3 +455,11 @@ def test_a_column_is_named_literally_or_within_another() -> None:
     for value, found in ((2, "int"), ("\ud800", "half a character")):
         with pytest.raises(DataError, match=f"Expected text in column 'a', found {found}"):
             checked_text(value, "a")
+
+
+def test_a_column_that_stands_twice_in_a_table_is_refused(tmp_path: Path) -> None:
+    columns = [["a"], ["b"], ["c"]]
+    table = pyarrow.table(columns, names=["text", "text", "other"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="Expected every column once, found 'text' twice"):
+        [*read_rows(tmp_path / "a.parquet", RowConfig())]

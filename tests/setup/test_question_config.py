@@ -27,6 +27,8 @@ def test_targets_have_shares_of_sum_1_and_all_names_none() -> None:
         (["a=x"], "Expected a share above 0 behind the last '=', found 'a=x'"),
         (["a=0"], "Expected a share above 0 behind the last '=', found 'a=0'"),
         (["a", "a=2"], "Expected every target once, found 'a' twice"),
+        (["all", "a"], "Expected 'all' alone and without a share, .* found 'all a'"),
+        (["all=.5"], "Expected 'all' alone and without a share"),
     ],
 )
 def test_targets_that_cannot_be_are_refused(validation: list[str], message: str) -> None:

@@ -100,6 +100,10 @@ def test_a_column_with_an_equals_sign_is_written_with_its_share() -> None:
         ("q.csv,text_column=a,score=choice", "Expected text_column or score=choice for the target"),
         ("task:", "Expected a name after task:, found none in 'task:'"),
         ("", "Expected a domain's name"),
+        ("web,name=other", "Expected a file or a task with a name, found 'web,name=other'"),
+        ("t.yaml=.3", "Expected a list of targets without options and share, .* 't.yaml=.3'"),
+        ("t.yml,score=choice", "Expected a list of targets without options and share"),
+        ("q.csv,prompt_column=a,answer_column=a", "Expected two columns, found 'a' as both"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(text: str, message: str) -> None:
@@ -177,6 +181,15 @@ def test_a_file_of_rows_in_json_is_no_list(tmp_path: Path) -> None:
         ("targets: {a: {score: choice}}", "Expected a file of rows or a task with score, .* in"),
         ("targets: {a: {}, a: {}}", "Expected every name once, found 'a' twice in"),
         ("targets: [", "Expected a list of targets, found"),
+        ("targets: {a.csv: {share: 2}}", "Expected file: or task: in the target 'a.csv'"),
+        ("targets: {'task:a': {share: 2}}", "Expected file: or task: in the target 'task:a'"),
+        ("targets: {a: {task: ''}}", "Expected the name of a task for the target 'a', found none"),
+        ("targets: {a: {task: 'a,shots=3'}}", "Expected no ',WORD=' in what names a target"),
+        (
+            "targets: {a: {file: a.csv, prompt_column: 'a,name=b', answer_column: c}}",
+            "Expected no ',WORD=' in what names a target, found .*a.csv,",
+        ),
+        (f"targets: {{a: {{share: 1{'0' * 400}}}}}", "Expected a share above 0 for the target 'a'"),
     ],
 )
 def test_a_list_that_cannot_be_is_refused_by_name(text: str, message: str, tmp_path: Path) -> None:

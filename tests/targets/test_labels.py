@@ -43,6 +43,13 @@ def test_the_marks_of_choices_come_before_numbers() -> None:
 
 def test_several_right_answers() -> None:
     assert read(question([0, 2]), question([1]))[0] == [(0, 2), (1,)]
+    assert read(question(["A", "A", "B"]))[0] == [(0, 1)]
+
+
+@pytest.mark.parametrize("label", [[0, 0, 1], [1, 0, 1], ["0", "1", "0"], [False, True, False]])
+def test_a_list_of_what_is_right_of_each_choice_is_no_list_of_numbers(label: list[Any]) -> None:
+    with pytest.raises(DataError, match="Expected a label that means one of 3 choices"):
+        read(question(label))
 
 
 def test_numbers_of_two_readings_are_refused_unless_it_is_known() -> None:

@@ -39,11 +39,30 @@ def test_a_label_that_is_no_number_leaves_the_only_row(label: Any) -> None:
         olmes_questions(placed([*rows, {**olmes(0, 1, 0), "label": label}]), Counter())
 
 
+def test_a_label_of_a_table_is_a_number() -> None:
+    rows = [{**olmes(0, m, 0), "label": 1.0} for m in range(2)]
+    assert olmes_questions(placed(rows), Counter())[0][1].right == (1,)
+    with pytest.raises(DataError, match="the row with idx 1, as label says, found 0 alone, line 1"):
+        olmes_questions(placed(rows[:1]), Counter())
+
+
+def test_two_labels_of_one_document_are_refused() -> None:
+    rows = [{**olmes(0, m, 0), "label": m} for m in range(2)]
+    with pytest.raises(DataError, match="in all its rows, found 0 at line 1 and 1, line 2"):
+        olmes_questions(placed(rows), Counter())
+
+
+def test_a_request_that_is_no_text_is_named_by_its_row() -> None:
+    row = {**olmes(0, 0, 0), "request": {"context": ["Who?"], "continuation": " Jan"}}
+    with pytest.raises(DataError, match=r"in column 'request\.context', found list, line 1"):
+        olmes_questions(placed([row]), Counter())
+
+
 def test_requests_without_a_gold_answer_are_refused() -> None:
     row = {**olmes(0, 0, 0), "request": {"context": "Who?", "stop_sequences": []}}
     with pytest.raises(DataError, match=r"a context and a continuation, found none: .*, line 1"):
         olmes_questions(placed([row]), Counter())
-    with pytest.raises(DataError, match="Expected numbers as doc_id and idx, found 'a', line 1"):
+    with pytest.raises(DataError, match="as doc_id and idx, found 'a' and 0, line 1"):
         olmes_questions(placed([{**row, "doc_id": "a"}]), Counter())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -325,6 +326,19 @@ def test_rows_without_right_answers_are_counted_and_a_file_of_them_is_refused(
         assert "take a split whose answers are known, line 1 of" in refused(tmp_path, rows)
 
 
+def test_a_number_that_is_missing_is_no_answer(tmp_path: Path) -> None:
+    """A table whose column holds numbers writes NaN."""
+    path = tmp_path / "a.parquet"
+    table = {"prompt": ["2 + 2 =", "3 + 3 ="], "completion": [4.0, math.nan]}
+    parquet.write_table(pyarrow.table(table), path)
+    task = read_task(path)
+    assert task is not None
+    assert [one.answers for one in task.requests] == [("4.0",)]
+    assert [*task.left_out.values()] == [1]
+    rows = [{"prompt": "1 / 0 =", "completion": math.inf}]
+    assert "a number in column 'completion', found inf, line 1 of" in refused(tmp_path, rows)
+
+
 def test_bad_completions_are_no_right_answers(tmp_path: Path) -> None:
     """TRL marks them where each completion stands alone."""
     rows = [{**row, "label": n != 1} for n, row in enumerate(KINDS["trl"])]
@@ -372,7 +386,7 @@ def test_a_broken_file_is_refused_or_skipped(tmp_path: Path) -> None:
 def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     draw, first, refusals = random.Random(kind), KINDS[kind][0], list[str]()
     path, names = tmp_path / "river.jsonl", list(first)
-    named = Columns(prompt=names[0], answer=names[-1])
+    named = Columns(prompt=names[0] if len(names) > 1 else None, answer=names[-1])
     for row in draw.choices([one for one in replaced(first) if isinstance(one, dict)], k=60):
         write_lines(path, [row, *KINDS[kind][1:]])
         try:

@@ -284,6 +284,18 @@ def test_a_question_with_an_empty_choice_is_left_out_whole(folder: Path) -> None
     assert len(scored(folder, replace(requests[0], answers=(" sleeps",))).text.ends) == 1
 
 
+def test_a_question_whose_choices_cannot_be_told_apart_is_left_out(folder: Path) -> None:
+    """Its loss would be the same number for all models, or have that number as its floor."""
+    alike = Request("the heron", (" sleeps", " sleeps", " eats"), (0,))
+    all_right = Request("the heron", (" sleeps", " eats"), (0, 1))
+    kept = Request("the heron", (" sleeps", " sleeps", " eats"), (0, 1))
+    found = scored(folder, alike, all_right, kept, score="choice")
+    assert found.left_out == {
+        "questions whose right choice is equal to a wrong one, or that have no wrong one": 2
+    }
+    assert len(found.text.ends) == 3
+
+
 def test_an_answer_without_a_token_is_left_out(tmp_path: Path) -> None:
     folder = saved(without_spaces(), tmp_path / "tokenizer")
     given = Request("the heron", (" 🙂",)), Request("the heron", (" sleeps",))
@@ -332,3 +344,12 @@ def test_a_question_of_choices_loses_where_one_of_them_does(folder: Path) -> Non
     longest = int((text.ends - 1 - text.starts).max())
     assert cuts(text, longest - 1, "river") == Cuts(2, 1, 0, longest)
     assert cuts(text, 8, "river") == Cuts(2, 0, 1, longest)
+
+
+def test_the_length_that_would_do_for_choices_is_that_of_the_longest(folder: Path) -> None:
+    given = Request("the heron", (" a", " sleeps" * 9), (0,))
+    text = scored(folder, given, score="choice").text
+    longest = int((text.ends - 1 - text.answers.starts).max()) if text.answers else 0
+    with pytest.raises(DataError, match=f"Expected --sequence_length > {longest} for"):
+        cuts(text, longest, "river")
+    assert cuts(text, longest + 1, "river").answers == 0
