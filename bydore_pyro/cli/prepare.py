@@ -124,7 +124,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
         plan = make_plan(given.data, *parts, tokens=given.tokens, without=without)
         processes = given.processes if given.processes is not None else os.cpu_count() or 1
         store = prepare(plan, Path(given.out), processes=processes, cluster=given.cluster)
-    columns = f"{COLUMNS} {IN_TARGETS}" if given.without else COLUMNS
+    columns = f"{COLUMNS} {_in_targets(store)}" if given.without else COLUMNS
     print(f"{store_table(store)}\n\n{columns}\n\n{files_table(plan)}")
     if count := store.index["rows_of_no_domain"]:
         print(f"Left out (rows of no domain): {count:,}.")
@@ -174,6 +174,15 @@ def _texts_without(given: PrepareConfig, rows: RowConfig) -> dict[str, list[str]
     return found
 
 
+def _in_targets(store: TokenStore) -> str:
+    """Returns how much text was looked for in the training text, and how it was compared."""
+    sizes = {name: one["documents"] for name, one in store.index.get("without", {}).items()}
+    sought = ", ".join(f"{count:,} of {terminal.visible(name)}" for name, count in sizes.items())
+    dropped = sum(one.get("in_targets_dropped", 0) for one in store.index["domains"].values())
+    none = "" if dropped else " None was left out."
+    return f"{IN_TARGETS}{none} Documents that were looked for: {sought}."
+
+
 def _next_line(store: TokenStore) -> str:
     """Returns a search on a store, as it can be run: on its largest domain that can be judged."""
     if len(store.names) < 2:
@@ -182,7 +191,7 @@ def _next_line(store: TokenStore) -> str:
     target = max(store.names, key=lambda name: len(store.validation[name]))
     folder, domain = shlex.quote(str(store.folder)), shlex.quote(target)
     return (
-        "A search needs a target: a domain, several, files (.jsonl, .txt) or 'all'. "
+        "A search needs a target: a domain, several, files (.jsonl, .txt), task:NAME or 'all'. "
         f"Next: bydore search --data {folder} --validation {domain} --out RUN"
     )
 

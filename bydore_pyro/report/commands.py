@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import shlex
 from collections.abc import Mapping
@@ -9,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro import ask, shards, training
-from bydore_pyro.data import CorpusConfig, RowConfig, is_store
+from bydore_pyro import ask, shards, targets, training
+from bydore_pyro.data import CorpusConfig, RowConfig, is_row_file, is_store
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
 
@@ -51,13 +52,38 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
                 f"A target model trained on exactly the {weights[4:]}",
                 f"{train} --out DIR",
             ),
-            ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13 --hub"),
+            ("Scores of the trained model", f"bydore evaluate DIR/model {_scored(record)}"),
         ]
     if record.found_by == "search":
         seed = int(record.asked("run", "seed") or 0) + 1
         again = f"bydore search --config {run}/config.json --seed {seed} --out SEED-{seed}"
         found.append((f"The same with another seed, for bydore report RUN SEED-{seed}", again))
     return found
+
+
+def _scored(record: RunRecord) -> str:
+    """Returns the options of an evaluation on the tasks and files of rows among the targets, beside
+    what the run predicted of them; on the paper's benchmarks where there are none."""
+    columns = {key: record.asked("question", key) for key in ("prompt_column", "answer_column")}
+    own = {key: value for key, value in columns.items() if value is not None}
+    tasks = []
+    for text in record.asked("question", "validation") or []:
+        entry = dataclasses.replace(targets.Entry.of(text), share=1.0, score="answer")
+        if entry.file and is_row_file(Path(entry.file)) and not entry.columns.named:
+            entry = dataclasses.replace(entry, **own)
+        if entry.task or (entry.file and is_row_file(Path(entry.file))):
+            tasks.append(str(entry))
+    if not tasks:
+        return "--tasks pile13 --hub"
+    place, hub = record.asked("question", "data_dir"), record.asked("question", "hub")
+    text = record.asked("rows", "text_column")
+    return (
+        f"--tasks {shlex.join(tasks)}"
+        + (f" --data_dir {shlex.quote(place)}" if place else "")
+        + (" --hub" if hub else "")
+        + _differing({"text_column": text}, asdict(RowConfig()))
+        + f" --run {shlex.quote(str(record.path))}"
+    )
 
 
 def _data(record: RunRecord) -> tuple[str, str]:

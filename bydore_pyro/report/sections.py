@@ -19,9 +19,9 @@ from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.tables import (
     JUDGED,
-    WITHIN,
     bounds_table,
     cost_table,
+    head_within,
     loss_table,
     outlook_table,
     round_table,
@@ -177,10 +177,10 @@ def intervals_words(record: RunRecord) -> str | None:
             f"The {percent(mixture.hdi_probability)} interval is where the best weight{free} "
             f"probably lies {best}."
         )
-    if record.metrics.outlook.freedom:
+    if (outlook := record.metrics.outlook).freedom:
         found.append(
-            f'"{WITHIN}" is how far this weight may move from the answer, the others in '
-            "proportion, until the expected loss is 0.01 nats per token higher."
+            f'"{head_within(outlook)}" is how far this weight may move from the answer, the others '
+            f"in proportion, until the expected loss is 0.01 {outlook.unit('')} higher."
         )
     return " ".join(found) or None
 

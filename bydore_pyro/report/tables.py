@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bydore_pyro import answer, proxy, terminal
+from bydore_pyro import answer, data, proxy, terminal
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
@@ -14,7 +14,7 @@ from bydore_pyro.report.words import ABSENT, count, duration, number, percent
 
 FEW_SHARES = 3  # of what a target is made of
 THIS, JUDGED = "this mixture", "the given mixture"  # heads of columns
-WITHIN = "within 0.01 nats"  # likewise
+WITHIN, WITHIN_OTHERS = "within 0.01 nats", "within 0.01"  # likewise; of losses in other units
 LEAST_PRICE = 5e-5  # nats per token, that is shown
 
 
@@ -118,14 +118,19 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
 
+def head_within(outlook: answer.Outlook) -> str:
+    """Returns the head of the column of how far each weight may move."""
+    return WITHIN if outlook.unit("") == data.PER_TOKEN else WITHIN_OTHERS
+
+
 def price_columns(outlook: answer.Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:
     """Returns columns of a table of domains: how far each weight may move, the others in
-    proportion, until the expected loss is 0.01 nats per token higher; and by how much, in these, a
-    tenth more of its text lowers it. A row without a name is empty."""
+    proportion, until the expected loss is higher by 0.01 of its unit; and by how much, in this
+    unit, a tenth more of its text lowers it. A row without a name is empty."""
     columns = {}
     if outlook.freedom:
         ends = {name: f"{number(a)} to {number(b)}" for name, (a, b) in outlook.freedom.items()}
-        columns[WITHIN] = [ends.get(name or "", "") for name in names]
+        columns[head_within(outlook)] = [ends.get(name or "", "") for name in names]
     if any(price > LEAST_PRICE for price in outlook.worth_of_text.values()):
         words = {name: number(price, ".4f") for name, price in outlook.worth_of_text.items()}
         columns["10 % more text brings"] = [words.get(name or "", "") for name in names]

@@ -36,7 +36,7 @@ EACH = re.compile(r"(?P<stem>option|choice|sol|answer|ending|candidate|op|)_?(?P
 CHOICE_RENDERED = "each choice as an answer, without its letter"
 RENDERED_QUESTION = "rendered as 'Question: ... Answer: ...'"
 AS_IT_STANDS = "as they stand"
-OR_CHAT = f"{AS_IT_STANDS}; messages {RENDERED}"
+OR_CHAT = f"{AS_IT_STANDS}; messages, if any, {RENDERED}"
 
 
 @dataclass(frozen=True, kw_only=True)

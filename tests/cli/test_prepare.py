@@ -143,6 +143,12 @@ def test_documents_of_targets_are_left_out_of_training_text(
     assert index["without"]["exam"]["documents"] == 2
     assert "in targets" in told.splitlines()[0]
     assert "In targets: documents that contain a document of --without" in told
+    assert "Documents that were looked for: 2 of exam, 1 of more." in told
+    assert "None was left out" not in told
+    other = write_lines(tmp_path / "other.jsonl", [{"text": "words that stand nowhere " * 20}])
+    prepare_command([*options, "--out", str(tmp_path / "all"), "--without", str(other)])
+    told = capsys.readouterr().out
+    assert "None was left out. Documents that were looked for: 1 of other." in told
     prepare_command([*options, "--out", str(tmp_path / "plain")])
     assert "in targets" not in capsys.readouterr().out.lower()
     empty = write_lines(tmp_path / "empty.jsonl", [{"text": " "}])

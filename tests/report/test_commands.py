@@ -44,6 +44,22 @@ def test_lines_are_quoted_and_whole(record: RunRecord) -> None:
     assert words[4][2:] == given
 
 
+def test_a_model_is_scored_on_the_targets_of_the_run(record: RunRecord) -> None:
+    named = ["/a b/quiz.jsonl=0.5", "/a/arc.jsonl,name=easy,score=choice", "task:piqa,shots=2=0.3"]
+    asked = {
+        "validation": [*named, "docstrings", "/a/plain.txt"],
+        **{"prompt_column": "q", "answer_column": "a", "data_dir": "/t s", "hub": False},
+    }
+    found = line(record, "evaluate", config={"question": asked, "rows": {"text_column": "text"}})
+    quiz = "/a b/quiz.jsonl,prompt_column=q,answer_column=a"
+    arc = "/a/arc.jsonl,name=easy,prompt_column=q,answer_column=a"
+    tasks = [quiz, arc, "task:piqa,shots=2"]
+    told = ["--data_dir", "/t s", "--run", str(record.path)]
+    assert found[2:] == ["DIR/model", "--tasks", *tasks, *told]
+    found = line(record, "evaluate", config={"question": {"validation": ["docstrings"]}})
+    assert found[3:] == ["--tasks", "pile13", "--hub"]
+
+
 def test_how_shards_and_text_are_read_is_said_again(record: RunRecord) -> None:
     config = {"run": {"data": "dolma:x"}, "corpus": {"validation_fraction": 0.2}}
     config["tokenizer"] = {"tokenizer": "t", "separator": 0, "token_bytes": None}

@@ -57,6 +57,10 @@ def test_each_interval_of_a_weight_is_explained() -> None:
         assert words is not None
         assert word in words
         assert WITHIN in words
+    outlook = outlook_of() | {"units": {"quiz": "bits per byte"}}
+    words = intervals_words(record_of(metrics=metrics_of(outlook=outlook))) or ""
+    assert '"within 0.01" is how far' in words
+    assert "0.01 bits per byte higher" in words
     capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
     assert "best weight without caps" in (
         intervals_words(record_of(capped, metrics=metrics_of(outlook=outlook_of()))) or ""

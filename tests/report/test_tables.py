@@ -233,3 +233,5 @@ def test_bounds_have_their_price() -> None:
         "within 0.01 nats": ["0.100 to 0.300"] * 4 + [""],
         "10 % more text brings": ["", "0.0123", "", "", ""],
     }
+    columns = price_columns(planted(units={"own": "bits per byte"}), NAMES)
+    assert set(columns) == {"within 0.01"}, "no nats where losses are bits per byte"
