@@ -74,12 +74,14 @@ def exact(draws: int = 100_000) -> tuple[Tensor, Tensor]:
 if __name__ == "__main__":
     evidence = evidence_at(guide.posterior().mean.detach())
     dims = {"weights": ["source"]}
-    data = guide.to_inference_data(model, *evidence, coords={"source": SOURCES}, dims=dims)
+    names = {"coords": {"source": SOURCES}, "dims": dims}
+    data = guide.to_inference_data(model, *evidence, **names, num_draws=4000)  # corrected
     print(arviz.summary(data, kind="stats"))
     mean, deviation = exact()
-    ratio = guide.posterior().stddev.detach() / deviation
-    print(f"exact means {mean.tolist()}, the guide's deviations over the exact {ratio.tolist()}")
-    marks = {"their mean": guide.posterior().mean.tolist(), "exact mean": mean.tolist()}
     drawn = data["posterior"]["weights"].values[0]
+    print("exact means:", mean.tolist())
+    print("the deviations over the exact ones:", (drawn.std(0) / deviation.numpy()).tolist())
+    print("those of the guide itself:", (guide.posterior().stddev.detach() / deviation).tolist())
+    marks = {"their mean": guide.posterior().mean.tolist(), "exact mean": mean.tolist()}
     figure = plot_triangle({"draws of the posterior": drawn}, SOURCES, marks)
     figure.savefig("data_weights.png", dpi=150)

@@ -88,3 +88,7 @@ def test_data_weights_have_the_exact_posterior() -> None:
     q = weights.guide.posterior()
     torch.testing.assert_close(q.mean.detach(), mean, atol=0.01, rtol=0)
     assert width(q.stddev.detach(), deviation) == pytest.approx(1, abs=WITHIN)
+    evidence = weights.evidence_at(q.mean.detach())
+    drawn = weights.guide.to_inference_data(weights.model, *evidence, num_draws=4000)["posterior"]
+    corrected = torch.from_numpy(drawn["weights"].values[0]).std(0)
+    assert width(corrected, deviation) == pytest.approx(1, abs=WITHIN)
