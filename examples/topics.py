@@ -63,15 +63,16 @@ class TopicNetwork(FeatureNetwork):
         return super().forward(counts.log1p())
 
 
-def fit(counts: Tensor, steps: int = 500) -> tuple[MixtureGuide, AutoGuideList]:
+def fit(counts: Tensor, steps: int = 1000) -> tuple[MixtureGuide, AutoGuideList]:
     """Returns the guide of the shares, and the whole guide with a point for the topics."""
     guide = MixtureGuide(TopicNetwork(counts.shape[-1], TOPICS), name="shares")
     both = AutoGuideList(model)
     topics = poutine.block(model, hide=["shares"])
     both.append(AutoDelta(topics, init_loc_fn=init_to_sample))
     both.append(guide)  # it takes the list's plate
-    rates = {"lr": 0.03, "lrd": 0.05 ** (1 / steps)}
-    svi = SVI(model, both, pyro.optim.ClippedAdam(rates), Trace_ELBO())
+    rates = {"lr": 0.01, "lrd": 0.05 ** (1 / steps)}
+    elbo = Trace_ELBO(num_particles=4, vectorize_particles=True, max_plate_nesting=1)
+    svi = SVI(model, both, pyro.optim.ClippedAdam(rates), elbo)
     for _ in range(steps):
         svi.step(counts)
     return guide, both

@@ -22,6 +22,8 @@ MODE_STEPS, MODE_STEPS_IN_TRANSFORM = 1000, 200  # at most; and of `torch.func`,
 # A weight below it counts as it, as a share of the smallest normal number: the gradient of its
 # logarithm, times the scale of a plate, must not overflow.
 ROOM_FOR_SCALES = 1e8
+# From this Gamma rate the small concentration of an absent component counts as known.
+KNOWN_RATE = 1e6
 # The lowest log of a weight that is kept for `log_prob`, so that sums of densities stay finite.
 LOWEST_LOG = -1e6
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
@@ -75,7 +77,10 @@ class GammaDirichlet(TorchDistribution):
     1e8 times the smallest normal number for them. The logarithm of what it drew last is kept, so
     that `log_prob` of this very tensor is exact, in float32 too. The prior of a model sees the
     weight alone: for shapes below about 2 in float32 stock objectives of Pyro are therefore biased.
-    Prefer float64 there; the moments, `rsample_log` and `estimate_kl` have no bias in either.
+    Prefer float64 there; the moments, `rsample_log` and `estimate_kl` have no bias in either. From
+    a rate of 1e6 the concentration is known, as that of a component that `FeatureNetwork` marks as
+    absent. Its underflown weight counts as `rsample` returns it, so that it cancels in stock
+    objectives if the prior has the same concentration.
 
     There is no closed form of the entropy and of divergences: `estimate_entropy` and `estimate_kl`
     are means over draws. `torch.distributions.kl_divergence` raises `NotImplementedError`, so
@@ -204,6 +209,10 @@ class GammaDirichlet(TorchDistribution):
         if drawn is value and version == value._version:
             # Gradients go through the value, but where it has underflowed.
             through = log_w + (exact - log_w).detach()
+            # A prior sees the value alone, which has no gradient there. Its power of an absent
+            # component's weight cancels the density's only if both are of the same value. If not,
+            # each absent component pulls all concentrations down, and widens the posterior.
+            exact = torch.where(self.rate < KNOWN_RATE, exact, log_w)
             log_w = torch.where(value > _smallest(dtype), through, exact)
         precise = dtype == torch.float64
         return log_density(log_w, self.concentration, self.rate, precise=precise).to(dtype)

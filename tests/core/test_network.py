@@ -12,8 +12,9 @@ from pyro.infer import SVI, Trace_ELBO
 from torch import Tensor
 
 from bydore_pyro import FeatureNetwork
+from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
+from bydore_pyro.core.network import ABSENT, ABSENT_RATE, FreeConcentrations, PriorNetwork
 
 
 def test_every_domain_starts_at_the_same_point_whatever_the_signals() -> None:
@@ -123,3 +124,27 @@ def test_components_that_vary_in_number_reach_their_exact_posteriors() -> None:
             svi.step()
         found = guide.posterior(features).mean
     torch.testing.assert_close(found, Dirichlet(prior + counts).mean, atol=0.04, rtol=0)
+
+
+@pytest.mark.parametrize("absent", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_absent_components_leave_the_objective_of_the_others_as_it_is(
+    absent: int, dtype: torch.dtype
+) -> None:
+    """In value and in the gradient of the total concentration, which says how wide it is."""
+
+    def objective(number: int) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(number)
+        log_total = torch.zeros(4000, 1, dtype=dtype, requires_grad=True)  # one of each draw
+        a = torch.tensor([20.0, 10.0, 5.0], dtype=dtype) * log_total.exp()
+        known = torch.full((4000, number), ABSENT_RATE, dtype=dtype)
+        q = GammaDirichlet(torch.cat([a, ABSENT * known], -1), torch.cat([a * 0 + 2, known], -1))
+        prior = torch.tensor([1.0] * 3 + [ABSENT] * number, dtype=dtype)
+        w = q.rsample()
+        values = q.log_prob(w) - Dirichlet(prior).log_prob(w)
+        return values.detach(), torch.autograd.grad(values.sum(), log_total)[0][:, 0]
+
+    for found, expected in zip(objective(absent), objective(0), strict=True):
+        error = ((found.var() + expected.var()) / len(found)).sqrt()
+        assert abs(float(found.mean() - expected.mean())) < 4 * float(error)
+        assert float(error) < 0.05
