@@ -104,6 +104,8 @@ def _as_text(result: Mapping[str, Any]) -> str:
             sure = "" if error is None else f" ± {error:{digits}}"
             parts.append(form.format(f"{result[name]:{digits}}{sure}"))
     told = ", ".join(parts)
+    if cut := result.get("cut"):
+        told += f"; {cut:,} of {result.get('questions', result.get('documents')):,} cut"
     if "predicted_bits_per_byte" in result:
         low, high = (result[f"predicted_bits_per_byte_{end}"] for end in ("low", "high"))
         told += f"; predicted {result['predicted_bits_per_byte']:.4f} ({low:.4f} to {high:.4f})"

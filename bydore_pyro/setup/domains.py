@@ -34,8 +34,8 @@ def load_domains(
         text_column: Of the targets' files; the options' when None.
 
     Raises:
-        DataError: When data, domains, targets or proxy are not what the run needs, or linear
-            evidence is asked of a target that scores choices.
+        DataError: When data, domains, targets or proxy are not what the run needs; when linear
+            evidence is asked of a target that scores choices, or the worst of different units.
         ValueError: When there is no such device.
     """
     entries = options.question.targets()
@@ -68,6 +68,12 @@ def load_domains(
     prepared = not added and not shards.names_shards(options.run.data)
     corpus = with_targets(corpus, options, text_column, prepared=prepared)
     domains = domains_of(options, corpus, options.run.seed, search=True)
+    units = dict.fromkeys(one.unit for one in domains.targets.values())
+    if len(units) > 1 and options.question.objective == "worst":
+        raise DataError(
+            "Expected targets whose losses have one unit, with --objective worst, found "
+            f"{' and '.join(units)}"
+        )
     choices = [name for name, one in domains.targets.items() if one.questions is not None]
     if choices and options.run.evidence == "linear":
         raise DataError(

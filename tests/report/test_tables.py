@@ -29,6 +29,7 @@ from bydore_pyro.report.tables import (
     bounds_table,
     comparison_table,
     cost_table,
+    head_within,
     loss_table,
     outlook_table,
     price_columns,
@@ -162,6 +163,11 @@ def test_units_stand_beside_the_losses_of_targets() -> None:
     table = outlook_table(record.metrics.outlook)
     assert table.header[0] == "loss on"
     assert [row[0] for row in table.rows] == ["x, bits per byte", "domain web, nats per token"]
+
+
+def test_how_far_a_weight_may_move_is_in_nats_where_losses_are() -> None:
+    assert head_within(Outlook(units={"x": "nats per token"})) == "within 0.01 nats"
+    assert head_within(Outlook(units={"x": "bits per byte"})) == "within 0.01"
 
 
 def test_rounds() -> None:

@@ -223,5 +223,7 @@ def test_linear_evidence_takes_answers_and_no_choices(store: Path, tmp_path: Pat
     tokens, weights = domains.validation_batch(8)
     assert weights is not None
     assert (tokens.shape, weights.shape) == ((8, 48), (8, 47))
+    with pytest.raises(DataError, match="one unit, with --objective worst, found bits per byte an"):
+        load_domains(options(store, *asked[2:], str(olmes), "a", "--objective", "worst"))
     with pytest.raises(DataError, match="with --evidence linear, found score=choice of 'quiz'"):
         load_domains(options(store, *asked, f"{olmes},score=choice"))
