@@ -299,7 +299,7 @@ def main() -> None:
     """Measures one posterior after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--posteriors", nargs="*", default=list(POSTERIORS))
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1000, help=f"a multiple of {WINDOW}")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
