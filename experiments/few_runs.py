@@ -87,7 +87,7 @@ class Runs:
 def trained(problem: Problem, weights: np.ndarray, label: str) -> Runs:
     """Trains the runs of a design."""
     runs = train_mixtures(problem, weights, problem.steps, label)
-    read = [run.read_losses() for run in runs]
+    read = [run.read_losses(problem.names) for run in runs]
     return Runs(weights=weights, losses=np.array([[r[n] for n in problem.names] for r in read]))
 
 

@@ -17,10 +17,11 @@ from bydore_pyro.answer.steps import LAW
 from bydore_pyro.ask import Asked, ask
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
-from bydore_pyro.data.scored import OF_CHOICES, PER_BYTE, PER_TOKEN, together
+from bydore_pyro.data.scored import OF_CHOICES, PER_BYTE, together
 from bydore_pyro.data.store import open_store
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import plain
+from bydore_pyro.law.losses import PER_TOKEN
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.setup.domains import hashes_of
 from bydore_pyro.setup.question_config import AskConfig, QuestionConfig

@@ -11,6 +11,7 @@ import torch
 from bydore_pyro import answer, core
 from bydore_pyro.algorithm1.learner import BayesianLearner
 from bydore_pyro.algorithm1.search import LinearSearch
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.mixture import Mixture, Sums
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 DRAWS, SEED = 1000, 0  # of a chain
 BY_DOMAIN = ("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g")
 BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
-UNITS = dict.fromkeys(("losses", "g", *BY_STEP), "nats per token")
+UNITS = dict.fromkeys(("losses", "g", *BY_STEP), PER_TOKEN)
 
 
 def averaged_answer(state: LinearSearch, question: answer.Question) -> answer.Answer:

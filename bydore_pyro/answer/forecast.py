@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bydore_pyro import files
-from bydore_pyro.law import LawDraws, fit_law, law_losses, losses_of
+from bydore_pyro.law import PER_TOKEN, LawDraws, fit_law, law_losses, losses_of
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
@@ -111,7 +111,7 @@ class Target:
     importance: float
     compositions: Tensor
     unexplained: float = 0.0
-    unit: str = "nats per token"
+    unit: str = PER_TOKEN
     per_nat: float = 1.0
 
 

@@ -13,10 +13,9 @@ from bydore_pyro import files
 from bydore_pyro.answer.best import Best, decided_on, few
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
 from bydore_pyro.answer.question import Question, TargetRun
-from bydore_pyro.law import best_mixture, freedom, frontier, losses_of, objectives
+from bydore_pyro.law import PER_TOKEN, best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
-PER_TOKEN = "nats per token"  # of losses on domains
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
 MORE_TEXT = 0.1
 TOUCHES = 1e-9  # how near weights are to a bound on which they lie

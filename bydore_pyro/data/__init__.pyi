@@ -38,7 +38,6 @@ from .rows import read_rows as read_rows
 from .rows import read_text as read_text
 from .scored import OF_CHOICES as OF_CHOICES
 from .scored import PER_BYTE as PER_BYTE
-from .scored import PER_TOKEN as PER_TOKEN
 from .scored import Sequences as Sequences
 from .scored import answered_sequences as answered_sequences
 from .scored import together as together

@@ -25,9 +25,10 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data.store import Text
+from bydore_pyro.law import PER_TOKEN
 
-#: What losses are counted in.
-PER_TOKEN, PER_BYTE, OF_CHOICES = "nats per token", "bits per byte", "nats"
+#: What losses are counted in, beside `PER_TOKEN`.
+PER_BYTE, OF_CHOICES = "bits per byte", "nats"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,26 +93,26 @@ class Sequences:
         """Returns the loss of each document ``(n,)``, in `unit`, of sequences' losses ``(N,)``."""
         if self.questions is None or self.right is None:
             return of_sequences
-        every, right = (self._logsumexp(of_sequences, of) for of in (self.right >= 0, self.right))
-        return every - right
+        whole = self._logsumexp(of_sequences, self.questions, torch.ones_like(self.right))
+        return whole - self._logsumexp(of_sequences, self.questions, self.right)
 
     def gradients(self, of_sequences: Tensor, losses: Tensor) -> Tensor:
         """Returns the gradient of each document's loss ``(n, S)``: of sequences' gradients
         ``(N, S)`` and losses ``(N,)``, by the chain rule."""
         if self.questions is None or self.right is None:
             return of_sequences
-        questions, right = (one.to(losses.device) for one in (self.questions, self.right))
-        places, logits = questions, -losses.double()
-        shares = (logits - self._logsumexp(losses, right >= 0)[places]).exp()
-        of_right = (logits - self._logsumexp(losses, right)[places]).exp() * right
+        places, right = (one.to(losses.device) for one in (self.questions, self.right))
+        logits = -losses.double()
+        whole = self._logsumexp(losses, places, torch.ones_like(right))
+        shares = (logits - whole[places]).exp()
+        of_right = (logits - self._logsumexp(losses, places, right)[places]).exp() * right
         factors = (of_right - shares).to(of_sequences.dtype)
         found = of_sequences.new_zeros(len(self), of_sequences.shape[1])
         return found.index_add_(0, places, factors[:, None] * of_sequences)
 
-    def _logsumexp(self, losses: Tensor, counted: Tensor) -> Tensor:
+    def _logsumexp(self, losses: Tensor, questions: Tensor, counted: Tensor) -> Tensor:
         """The logarithm of the sum of ``e^-loss`` over each question's counted sequences."""
-        assert self.questions is not None
-        places, counted = self.questions.to(losses.device), counted.to(losses.device)
+        places, counted = questions.to(losses.device), counted.to(losses.device)
         values = torch.where(counted, -losses.double(), -math.inf)
         most = values.new_full((len(self),), -math.inf)
         most = most.scatter_reduce_(0, places, values, "amax")

@@ -11,6 +11,7 @@ from .law import LawDraws as LawDraws
 from .law import law_losses as law_losses
 from .law import law_model as law_model
 from .law_runs import LawRuns as LawRuns
+from .losses import PER_TOKEN as PER_TOKEN
 from .losses import loss_differences as loss_differences
 from .losses import losses_of as losses_of
 from .prices import freedom as freedom

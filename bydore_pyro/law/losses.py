@@ -15,7 +15,9 @@ from torch import Tensor
 
 from bydore_pyro.law.law import LawDraws
 
-__all__ = ["loss_differences", "losses_of"]
+__all__ = ["PER_TOKEN", "loss_differences", "losses_of"]
+
+PER_TOKEN = "nats per token"  # the unit of the law's losses
 
 
 def losses_of(

@@ -76,8 +76,9 @@ class GradientSketch:
         """
         pieces = []
         size = self.chunk * self.model.parallel.count
-        of_tokens = [None] * len(batch) if weights is None else weights.split(size)
-        for rows, own in zip(batch.split(size), of_tokens, strict=False):
+        for start in range(0, len(batch), size):
+            rows = batch[start : start + size]
+            own = None if weights is None else weights[start : start + size]
             pieces.append(self._sketch(rows, part, own))
             done(len(rows))
             terminal.stop_if_asked(self.model.parallel.largest)

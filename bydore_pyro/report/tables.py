@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bydore_pyro import answer, data, proxy, terminal
+from bydore_pyro import answer, proxy, terminal
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
@@ -120,7 +121,7 @@ def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
 
 def head_within(outlook: answer.Outlook) -> str:
     """Returns the head of the column of how far each weight may move."""
-    return WITHIN if outlook.unit("") == data.PER_TOKEN else WITHIN_OTHERS
+    return WITHIN if outlook.unit("") == PER_TOKEN else WITHIN_OTHERS
 
 
 def price_columns(outlook: answer.Outlook, names: Sequence[str | None]) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from bydore_pyro import algorithm1, data, files, mixture, setup, terminal
+from bydore_pyro.law import PER_TOKEN
 
 LAST = 10  # losses of small batches that are averaged
 
@@ -64,7 +65,7 @@ def search_by_linear_evidence(
         fit = None
         if isinstance(state.learner, algorithm1.BayesianLearner):
             fit = algorithm1.search_guide_fit(state, state.learner)
-        tasks = any(text.unit != data.PER_TOKEN for text in domains.targets.values())
+        tasks = any(text.unit != PER_TOKEN for text in domains.targets.values())
         read = [one.train_loss if tasks else one.validation_loss for one in state.records]
         last = float(np.mean(read[-LAST:]))  # nats per token
         metrics = setup.common_metrics(

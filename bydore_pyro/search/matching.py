@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro import core, data, files, measure, setup, terminal
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.algorithm1 import search_by_linear_evidence
 from bydore_pyro.search.trials import TrialPlan, answered, trial_plan
@@ -117,7 +118,7 @@ def search(
 def _nats_per_token(targets: setup.Targets, last: measure.Measurement) -> float | None:
     """Returns the loss of the targets where the proxy was measured last; where some are tasks, that
     of the domains; None where no domain has held-out text either."""
-    if all(text.unit == data.PER_TOKEN for text in targets.texts.values()):
+    if all(text.unit == PER_TOKEN for text in targets.texts.values()):
         return targets.rounds[-1].loss
     return statistics.fmean(last.held_out.values()) if last.held_out else None
 

@@ -123,9 +123,8 @@ class TrialPlan:
         done = trials.train_mixtures(problem, rows, self.steps, "trials", decay=False)
         readings = []
         for number, (row, one) in enumerate(zip(rows, done, strict=True), 1):
-            read = one.read_losses()
+            kept = one.read_losses(problem.names)
             tokens = by_name(problem.names, self.steps * problem.batch_tokens * row)
-            kept = {name: read[name] for name in problem.names if name in read}
             readings.append(measure.Reading(of=f"trial {number}", tokens=tokens, losses=kept))
         cost.add(problem.cost.report()["parts"], "trial_")
         losses = tuple(one.target_loss(problem.target) for one in done)

@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bydore_pyro import answer, core, data, files, measure, methods, mixture, proxy, tables, targets
+from bydore_pyro import answer, core, files, measure, methods, mixture, proxy, tables, targets
+from bydore_pyro.law import PER_TOKEN
 
 Shares = Mapping[str, files.Number]
 
@@ -73,7 +74,7 @@ class TargetRecord:
     high: Shares = dataclasses.field(default_factory=dict)
     unexplained: files.Number = 0.0
     loss: files.Number | None = None
-    unit: str = data.PER_TOKEN
+    unit: str = PER_TOKEN
     nats_per_token: files.Number | None = None
     task: targets.Told | None = None
 

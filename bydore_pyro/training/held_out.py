@@ -9,6 +9,7 @@ import numpy as np
 
 from bydore_pyro import data, proxy
 from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.law import PER_TOKEN
 
 SEQUENCES, QUESTIONS = 64, 1000  # of a domain, of a task, at most
 STREAM = 6  # apart from the streams of a search and of a training
@@ -19,7 +20,7 @@ class HeldOutLoss(NamedTuple):
 
     loss: float
     sequences: int
-    unit: str = data.PER_TOKEN
+    unit: str = PER_TOKEN
 
 
 def held_out_losses(

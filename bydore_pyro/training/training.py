@@ -28,6 +28,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from bydore_pyro import data, files, proxy, terminal
 from bydore_pyro.command_line import resume_command
 from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.training.checks import check_training, device_batch
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.held_out import held_out_losses
@@ -201,7 +202,7 @@ def _held_out(
     )
     chunk = trainer.args.per_device_train_batch_size * model.parallel.count
     found = held_out_losses(model, store, config.sequence_length, chunk)
-    tasks = {name: one for name, one in found.items() if one.unit != data.PER_TOKEN}
+    tasks = {name: one for name, one in found.items() if one.unit != PER_TOKEN}
     plain = {name: one for name, one in found.items() if name not in tasks}
     return {
         "held_out_loss_nats_per_token": {name: one.loss for name, one in plain.items()},

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,11 +71,11 @@ class FinishedRun:
         token or in the units of tasks."""
         return sum(share * self.losses[name] for name, share in target.items())
 
-    def read_losses(self) -> dict[str, float]:
-        """Returns the losses on the text on which `read_losses` reads domains, nats per token. What
-        stands there of tasks is no loss of theirs."""
+    def read_losses(self, names: Iterable[str]) -> dict[str, float]:
+        """Returns the losses of domains on the text on which `measure.read_losses` reads them, nats
+        per token, as far as the proxy was evaluated on it."""
         tokens = self.token_losses()
-        return {name: float(losses[: measure.READ].mean()) for name, losses in tokens.items()}
+        return {n: float(tokens[n][: measure.READ].mean()) for n in names if n in tokens}
 
     def token_losses(self) -> dict[str, np.ndarray]:
         """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""

@@ -13,12 +13,12 @@ from scored_text import END, scored_text
 from bydore_pyro.data.scored import (
     OF_CHOICES,
     PER_BYTE,
-    PER_TOKEN,
     Sequences,
     answered_sequences,
     together,
     weighted,
 )
+from bydore_pyro.law.losses import PER_TOKEN
 
 # (context, answer, bytes of the answer's tokens)
 ROWS = [([1, 2, 3], [4, 5], [2, 3]), ([], [6, 7, 8], [1, 1, 4]), ([1] * 6, [5], [3])]
