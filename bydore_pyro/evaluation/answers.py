@@ -104,7 +104,13 @@ def _questions(
     choices = None
     if compared.score == "choice":
         choices = targets.text_of(compared, tokenizer, kind).text
-    about = {key: value for key, value in scored.entry["task"].items() if key != "score"}
+    about = {
+        "source": task.source,
+        "split": task.split,
+        "shots": task.shots,
+        "left_out": scored.left_out,
+        "requests_sha256": scored.requests_sha256,
+    }
     return Questions(name, scored.text, choices, about)
 
 
@@ -145,12 +151,12 @@ def answer_scores(model: Any, questions: Questions, length: int, batch_size: int
         "answer_bytes": float(sizes.mean()),
         **questions.about,
     }
-    if questions.choices is None or questions.choices.answers is None:
+    answers = None if questions.choices is None else questions.choices.answers
+    if questions.choices is None or answers is None or answers.right is None:
         return found
-    answers = questions.choices.answers
     nats, sizes = answer_losses(model, questions.choices, length, batch_size)
     for name, losses in (("accuracy", nats), ("accuracy_per_byte", nats / sizes)):
-        right, error = _mean(100.0 * _answered(losses, answers))
+        right, error = _mean(100.0 * _answered(losses, answers.questions, answers.right))
         found |= {name: right, f"{name}_standard_error": error}
     return found
 
@@ -161,13 +167,12 @@ def _mean(values: np.ndarray) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(count) if count > 1 else None
 
 
-def _answered(losses: np.ndarray, answers: data.Answers) -> np.ndarray:
+def _answered(losses: np.ndarray, questions: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Whether the choice of the least loss is a right one, for each question; the first of several
     such choices counts, as in lm-eval."""
-    assert answers.right is not None
-    order = np.lexsort((np.arange(len(losses)), losses, answers.questions))
-    _, first = np.unique(answers.questions[order], return_index=True)
-    return answers.right[order[first]].astype(float)
+    order = np.lexsort((np.arange(len(losses)), losses, questions))
+    _, first = np.unique(questions[order], return_index=True)
+    return right[order[first]].astype(float)
 
 
 def answer_losses(

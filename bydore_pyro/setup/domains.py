@@ -208,16 +208,7 @@ def _with_tasks(
             corpus = data.without_training(corpus, overlap.training)
     known = dict(corpus.index.get(TOLD, {}))
     for name, one in scored.items():
-        told = targets.told_of(
-            tasks[name],
-            one.text,
-            left_out=one.left_out,
-            contexts_cut=cut[name].contexts,
-            answers_cut=cut[name].answers,
-            overlap=overlap,
-            dropped=drop,
-            sha256=one.entry["task"]["requests_sha256"],
-        )
+        told = targets.told_of(tasks[name], one, cut[name], overlap, dropped=drop)
         for line in targets.lines_of(name, told):
             terminal.tell(line)
         known[name] = dataclasses.asdict(told)

@@ -10,6 +10,7 @@ from .named import tasks_named as tasks_named
 from .request import Request as Request
 from .request import Score as Score
 from .request import Task as Task
+from .request import requests_sha256 as requests_sha256
 from .rows import Columns as Columns
 from .rows import read_task as read_task
 from .rows import task_name as task_name
@@ -19,7 +20,6 @@ from .scored import cuts as cuts
 from .scored import text_of as text_of
 from .told import Told as Told
 from .told import lines_of as lines_of
-from .told import requests_sha256 as requests_sha256
 from .told import texts_of as texts_of
 from .told import told_of as told_of
 from .told import without_examples as without_examples

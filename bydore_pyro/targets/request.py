@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from bydore_pyro.files import content_hash
 
 #: What is scored: the bits per byte of right answers, or the share of the right one among all.
 Score = Literal["answer", "choice"]
@@ -50,3 +52,8 @@ class Task:
     split: str | None = None
     shots: int | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def requests_sha256(requests: Iterable[Request]) -> str:
+    """Returns the hash of what is asked: contexts, answers, and which of these are right."""
+    return content_hash([[one.context, one.answers, one.right] for one in requests])

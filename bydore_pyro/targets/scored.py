@@ -16,8 +16,7 @@ import numpy as np
 
 from bydore_pyro import data
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import content_hash
-from bydore_pyro.targets.request import Request, Task
+from bydore_pyro.targets.request import Request, Task, requests_sha256
 
 EMPTY = "empty answers"
 NO_TOKEN = "answers without a token of their own"
@@ -33,11 +32,13 @@ class Scored:
         text: A document for each answer, or for each choice.
         entry: Of the task in a store's index.
         left_out: How many questions were left out, by reason in words.
+        requests_sha256: Of what is asked: contexts, answers, and which of these are right.
     """
 
     text: data.Text
     entry: dict[str, Any]
     left_out: Mapping[str, int]
+    requests_sha256: str
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,7 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
     if not requests:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise DataError(f"Expected answers to score, found none in '{task.name}' ({reasons})")
-    text = documents.text(choices=task.score == "choice")
-    assert text.answers is not None
-    tokens = np.asarray(text)
+    text, answers = documents.text(choices=task.score == "choice")
     entry = data.nothing_counted()
     entry |= {
         "skipped": sum(task.left_out.values()),
@@ -103,20 +102,20 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
             "independent_documents": len(text.ends),
             "questions": len(requests),
             "bytes": documents.bytes,
-            "answer_bytes": int(text.answers.sizes.sum()),
-            "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
+            "answer_bytes": int(answers.sizes.sum()),
+            "sha256": _sha256_of(text, answers),
             "ends_sha256": hashlib.sha256(text.ends.tobytes()).hexdigest(),
         },
-        "task": {
-            "score": task.score,
-            "source": task.source,
-            "split": task.split,
-            "shots": task.shots,
-            "left_out": left_out,
-            "requests_sha256": content_hash([[r.context, r.answers, r.right] for r in requests]),
-        },
     }
-    return Scored(text, entry, left_out)
+    return Scored(text, entry, left_out, requests_sha256(requests))
+
+
+def _sha256_of(text: data.Text, answers: data.Answers) -> str:
+    """The hash of a text's tokens and of what of them is scored."""
+    digest = hashlib.sha256(np.asarray(text).tobytes())
+    for part in (answers.starts, answers.sizes, answers.questions, answers.right):
+        digest.update(b"" if part is None else part.tobytes())
+    return digest.hexdigest()
 
 
 def cuts(text: data.Text, length: int, name: str) -> Cuts:
@@ -215,8 +214,8 @@ class _Documents:
             self.bytes += len(text.encode())
         return True
 
-    def text(self, *, choices: bool) -> data.Text:
-        """Returns the documents one behind the other."""
+    def text(self, *, choices: bool) -> tuple[data.Text, data.Answers]:
+        """Returns the documents one behind the other, and what of them is scored."""
         lengths = np.array([len(one) for one in self._tokens])
         ends = np.cumsum(lengths).astype(data.END)
         answers = data.Answers(
@@ -225,7 +224,7 @@ class _Documents:
             questions=np.array(self._questions),
             right=np.array(self._right) if choices else None,
         )
-        return data.Text(np.concatenate(self._tokens), ends, answers=answers)
+        return data.Text(np.concatenate(self._tokens), ends, answers=answers), answers
 
 
 def answer_bytes(

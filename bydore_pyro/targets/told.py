@@ -1,8 +1,8 @@
 """What a user reads of a target that is a task: its size, what is lost, what is trained on, noise.
 
 References:
-    Binary tasks are left out of the targets of OLMo 3 (arXiv 2512.13961, section 3.4), because the
-    answers of models alternate between the two.
+    OLMo 3 (arXiv 2512.13961) and olmix leave binary tasks out of their targets, because models in
+    training change from one answer to the other.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 
 from bydore_pyro import data
 from bydore_pyro.errors import listed
-from bydore_pyro.files import Number, content_hash
-from bydore_pyro.targets.request import Request, Task
+from bydore_pyro.files import Number
+from bydore_pyro.targets.request import Task
+from bydore_pyro.targets.scored import Cuts, Scored
 
 FEW_ANSWERS = 200
 SHORT_ANSWER = 10  # bytes
@@ -66,29 +67,23 @@ class Told:
 
 def told_of(
     task: Task,
-    text: data.Text,
-    *,
-    left_out: Mapping[str, int] | None = None,
-    contexts_cut: int = 0,
-    answers_cut: int = 0,
+    scored: Scored,
+    cut: Cuts,
     overlap: data.Overlap | None = None,
+    *,
     dropped: bool = False,
-    sha256: str | None = None,
 ) -> Told:
     """Returns what a user is told of a task.
 
     Args:
         task: The questions as they were read.
-        text: What is scored of them, with `Text.answers`.
-        left_out: Questions that are not scored, by reason; the task's when None.
-        contexts_cut: See `Told`.
-        answers_cut: See `Told`.
+        scored: The same as text.
+        cut: What sequences lose of it.
         overlap: What it shares with the training text, under the task's name; None where they were
             not compared.
         dropped: Whether the training documents in which questions stand are left out.
-        sha256: Of what is asked of the task; of its requests as they were read when None.
     """
-    questions, size = int(text.questions[-1]) + 1, _answer_bytes(text)
+    size = _answer_bytes(scored.text)
     standing = {} if overlap is None else overlap.standing[task.name]
     by_size = sorted(standing.items(), key=lambda item: -int(item[1].sum()))
     return Told(
@@ -96,24 +91,25 @@ def told_of(
         score=task.score,
         split=task.split,
         shots=task.shots,
-        questions=questions,
+        questions=cut.questions,
         answer_bytes=size,
-        contexts_cut=contexts_cut,
-        answers_cut=answers_cut,
-        left_out=dict(task.left_out if left_out is None else left_out),
+        contexts_cut=cut.contexts,
+        answers_cut=cut.answers,
+        left_out=dict(scored.left_out),
         compared=None if overlap is None else int(overlap.compared[task.name].sum()),
         read=1.0 if overlap is None else overlap.share,
         standing={domain: int(own.sum()) for domain, own in by_size},
         standing_in_any=int(np.any([*standing.values()], 0).sum()) if standing else 0,
         dropped=dropped,
-        requests_sha256=requests_sha256(task.requests) if sha256 is None else sha256,
-        cautions=tuple(_cautions(questions, size, binary=_is_binary(task))),
+        requests_sha256=scored.requests_sha256,
+        cautions=tuple(_cautions(cut.questions, size, binary=_is_binary(task))),
     )
 
 
 def _answer_bytes(text: data.Text) -> float:
     """Mean bytes of right answers."""
-    assert text.answers is not None
+    if text.answers is None:
+        raise ValueError("Expected a text with answers, actual plain text")
     sums = np.append(0, np.cumsum(text.answers.sizes))
     each = sums[text.ends] - sums[text.starts]
     right = text.answers.right
@@ -170,14 +166,13 @@ def lines_of(name: str, told: Told) -> list[str]:
         reasons = listed([f"{n:,} {reason}" for reason, n in told.left_out.items()], FEW_NAMES)
         lines.append(f"target '{name}': left out: {reasons}")
     if told.compared is not None:
-        lines.append(f"target '{name}': {_of_standing(told)}")
+        lines.append(f"target '{name}': {_of_standing(told, told.compared)}")
     return [*lines, *(f"warning: target '{name}': {caution}" for caution in told.cautions)]
 
 
-def _of_standing(told: Told) -> str:
-    assert told.compared is not None
-    short = told.questions - told.compared
-    of = f"{told.compared:,} questions" + (f" ({short:,} are too short to compare)" * bool(short))
+def _of_standing(told: Told, compared: int) -> str:
+    short = told.questions - compared
+    of = f"{compared:,} questions" + (f" ({short:,} are too short to compare)" * bool(short))
     text = "the training text" if told.read == 1 else f"{told.read:.0%} of the training text"
     if not told.standing:
         return f"none of {of} also stands in {text}"
@@ -187,11 +182,6 @@ def _of_standing(told: Told) -> str:
     if told.dropped:
         return f"{line}; the training documents that contain them are left out"
     return f"{line}; --drop_copies leaves out the training documents that contain them"
-
-
-def requests_sha256(requests: Iterable[Request]) -> str:
-    """Returns the hash of what is asked: contexts, answers, and which of these are right."""
-    return content_hash([[one.context, one.answers, one.right] for one in requests])
 
 
 def without_examples(task: Task) -> Task:

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from bydore_pyro.targets.request import Request, Score, Task
+from bydore_pyro.targets.request import Request, Score, Task, requests_sha256
 
 
 def test_a_task_scores_answers_by_default_and_cannot_be_changed() -> None:
@@ -18,3 +18,18 @@ def test_a_task_scores_answers_by_default_and_cannot_be_changed() -> None:
     assert task.requests[1].right == (0,)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.context = "other"  # type: ignore[misc]
+
+
+def test_the_hash_is_of_contexts_answers_and_which_are_right() -> None:
+    base = Request("a", (" b", " c"), (0,), place="row 3")
+    one = requests_sha256([base])
+    assert one == requests_sha256(iter([Request("a", (" b", " c"), (0,), place="row 9")]))
+    others = [
+        [Request("a ", (" b", " c"))],
+        [Request("a", (" b", "c"))],
+        [Request("a", (" b", " c"), (1,))],
+        [Request("a", (" c", " b"))],
+        [base, base],
+        [],
+    ]
+    assert len({one, *map(requests_sha256, others)}) == 7

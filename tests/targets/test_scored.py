@@ -270,9 +270,7 @@ def test_what_is_left_out_is_counted(folder: Path) -> None:
         "copies of other questions": 2,
     }
     assert len(found.text.ends) == 1
-    assert found.entry["task"]["left_out"] == found.left_out
     assert (found.entry["skipped"], found.entry["duplicates_dropped"]) == (2, 2)
-    assert found.entry["task"]["split"] == "validation"
 
 
 def test_a_question_with_an_empty_choice_is_left_out_whole(folder: Path) -> None:
@@ -306,10 +304,19 @@ def test_an_answer_without_a_token_is_left_out(tmp_path: Path) -> None:
         scored(folder, given[0])
 
 
-def test_the_rendered_requests_are_part_of_the_entry(folder: Path) -> None:
+def test_the_hash_of_a_text_covers_what_of_it_is_scored(folder: Path) -> None:
+    """The same words, divided elsewhere."""
+    one = scored(folder, Request("the heron", (" sleeps here",)))
+    other = scored(folder, Request("the heron sleeps", (" here",)))
+    assert np.array_equal(np.asarray(one.text), np.asarray(other.text))
+    hashes = [found.entry["validation"]["sha256"] for found in (one, other)]
+    assert hashes[0] != hashes[1]
+
+
+def test_the_hash_of_requests_is_of_what_is_asked(folder: Path) -> None:
     one, two = (Request(context, (" sleeps",)) for context in ("the heron", "the miller"))
     hashes = [
-        scored(folder, *given).entry["task"]["requests_sha256"]
+        scored(folder, *given).requests_sha256
         for given in ((one,), (two,), (one, two), (replace(one, place="line 7"),))
     ]
     assert len({*hashes}) == 3

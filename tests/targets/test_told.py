@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bydore_pyro import data, files
-from bydore_pyro.targets.request import Request, Task
+from bydore_pyro.targets.request import Request, Task, requests_sha256
+from bydore_pyro.targets.scored import Cuts, Scored
 from bydore_pyro.targets.told import (
     Told,
     lines_of,
-    requests_sha256,
     texts_of,
     told_of,
     without_examples,
@@ -51,28 +51,44 @@ def overlap_of(**standing: list[int]) -> data.Overlap:
     return data.Overlap({"exam": places}, {"exam": np.arange(300) < 290}, {})
 
 
+def told(
+    task: Task,
+    text: data.Text,
+    *,
+    contexts: int = 0,
+    answers: int = 0,
+    overlap: data.Overlap | None = None,
+    dropped: bool = False,
+) -> Told:
+    scored = Scored(text, {}, task.left_out, requests_sha256(task.requests))
+    cut = Cuts(int(text.questions[-1]) + 1, contexts, answers, 9)
+    found = told_of(task, scored, cut, overlap, dropped=dropped)
+    assert found.requests_sha256 == scored.requests_sha256
+    return found
+
+
 def test_a_task_that_is_well_has_no_cautions() -> None:
     task = task_of(requests=tuple(Request(f"Say {i}:", (f" {i} is a word",)) for i in range(300)))
-    told = told_of(task, text_of([[20]] * 100 + [[41]] * 200))
-    assert told.cautions == ()
-    assert (told.questions, told.answer_bytes) == (300, 34.0)
-    assert lines_of("exam", told) == [
+    found = told(task, text_of([[20]] * 100 + [[41]] * 200))
+    assert found.cautions == ()
+    assert (found.questions, found.answer_bytes) == (300, 34.0)
+    assert lines_of("exam", found) == [
         "target 'exam': 300 questions, split validation, 0 shots, right answers of 34.0 bytes on "
         "average, scored by the share of the right choice (300 rows)"
     ]
 
 
 def test_what_is_cut_left_out_and_trained_on_is_reported() -> None:
-    told = told_of(
+    found = told(
         task_of(score="answer", split=None, shots=1, left_out={"unconditional copies": 1200}),
         text_of([[15]] * 300),
-        contexts_cut=12,
-        answers_cut=2,
+        contexts=12,
+        answers=2,
         overlap=overlap_of(web=[1, 2], wiki=[2, 3, 4], law=[]),
     )
-    assert told.standing == {"wiki": 3, "web": 2, "law": 0}
-    assert (told.compared, told.standing_in_any) == (290, 4)
-    assert lines_of("exam", told)[:4] == [
+    assert found.standing == {"wiki": 3, "web": 2, "law": 0}
+    assert (found.compared, found.standing_in_any) == (290, 4)
+    assert lines_of("exam", found)[:4] == [
         "target 'exam': 300 questions, 1 shot, right answers of 15.0 bytes on average (300 rows)",
         "target 'exam': 12 questions lose their beginning and 2 lose the beginning of an answer, "
         "to fit in a sequence; a larger --sequence_length keeps more",
@@ -81,11 +97,11 @@ def test_what_is_cut_left_out_and_trained_on_is_reported() -> None:
         "training text: 3 in 'wiki', 2 in 'web', 0 in 'law'; --drop_copies leaves out the training "
         "documents that contain them",
     ]
-    dropped = told_of(task_of(), text_of([[15]] * 300), overlap=overlap_of(web=[7]), dropped=True)
+    dropped = told(task_of(), text_of([[15]] * 300), overlap=overlap_of(web=[7]), dropped=True)
     assert lines_of("exam", dropped)[1].endswith(
         "1 in 'web'; the training documents that contain them are left out"
     )
-    none = told_of(task_of(), text_of([[15]] * 300), overlap=overlap_of())
+    none = told(task_of(), text_of([[15]] * 300), overlap=overlap_of())
     assert "none of 290 questions" in lines_of("exam", none)[1]
 
 
@@ -105,54 +121,34 @@ def test_noisy_tasks_say_why(
     requests = tuple(Request(f"{i}", answers, (i % 2,)) for i in range(questions))
     sizes = [[size, *[99] * (len(answers) - 1)]] * questions
     right = [True, *[False] * (len(answers) - 1)] * questions
-    told = told_of(task_of(requests=requests), text_of(sizes, right))
-    assert told.answer_bytes == size, "of right answers alone"
-    assert [one.startswith(caution or "") for one in told.cautions] == [True] * (
+    found = told(task_of(requests=requests), text_of(sizes, right))
+    assert found.answer_bytes == size, "of right answers alone"
+    assert [one.startswith(caution or "") for one in found.cautions] == [True] * (
         caution is not None
     )
-    lines = lines_of("exam", told)[1:]
+    lines = lines_of("exam", found)[1:]
     assert all(line.startswith("warning: target 'exam': ") for line in lines)
-    assert len(lines) == len(told.cautions)
+    assert len(lines) == len(found.cautions)
 
 
 def test_the_same_two_right_answers_make_a_binary_task() -> None:
     requests = tuple(Request(f"{i}?", ((" yes", " no")[i % 2],)) for i in range(300))
-    told = told_of(task_of(requests=requests), text_of([[4]] * 300))
-    assert [one.split(".")[0] for one in told.cautions] == [
+    found = told(task_of(requests=requests), text_of([[4]] * 300))
+    assert [one.split(".")[0] for one in found.cautions] == [
         "it has two possible answers", "its answers have 4"
     ]  # fmt: skip
-    few = told_of(task_of(requests=requests[:2]), text_of([[40]] * 2))
+    few = told(task_of(requests=requests[:2]), text_of([[40]] * 2))
     assert [one[:12] for one in few.cautions] == ["it has 2 ans"]
 
 
-def test_the_hash_is_of_contexts_answers_and_which_are_right() -> None:
-    base = Request("a", (" b", " c"), (0,), place="row 3")
-    one = requests_sha256([base])
-    assert one == requests_sha256(iter([Request("a", (" b", " c"), (0,), place="row 9")]))
-    others = [
-        [Request("a ", (" b", " c"))],
-        [Request("a", (" b", "c"))],
-        [Request("a", (" b", " c"), (1,))],
-        [Request("a", (" c", " b"))],
-        [base, base],
-        [],
-    ]
-    assert len({one, *map(requests_sha256, others)}) == 7
-    given = told_of(task_of(), text_of([[15]] * 300), sha256="of what is left")
-    assert given.requests_sha256 == "of what is left"
-    assert told_of(task_of(), text_of([[15]] * 300)).requests_sha256 == requests_sha256(
-        task_of().requests
-    )
-
-
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    told = told_of(
+    found = told(
         task_of(left_out={"empty": 3}), text_of([[5.0]] * 300), overlap=overlap_of(web=[1])
     )
     path = tmp_path / "told.json"
-    path.write_text(json.dumps(files.plain(told)), encoding="utf-8")
-    assert files.read_as(Told, path) == told
-    assert lines_of("exam", files.read_as(Told, path)) == lines_of("exam", told)
+    path.write_text(json.dumps(files.plain(found)), encoding="utf-8")
+    assert files.read_as(Told, path) == found
+    assert lines_of("exam", files.read_as(Told, path)) == lines_of("exam", found)
 
 
 def test_examples_before_a_question_are_not_compared() -> None:
