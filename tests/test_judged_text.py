@@ -12,7 +12,7 @@ import torch
 from processes import Run
 from tiny import Bigram, make_problem, row, write_lines
 
-from bydore_pyro.data.domains import held_out_stream
+from bydore_pyro.data.held_out import held_out_stream
 from bydore_pyro.data.scored import together
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.methods.mixmin import fit_mixmin
@@ -64,7 +64,7 @@ def test_judged_text_is_named_by_no_code_that_does_not_judge() -> None:
         for path in (ROOT / "bydore_pyro").rglob("*.py")
         if re.search(r"""["']judged["']|\.judged\b""", path.read_text("utf-8"))
     ]
-    assert sorted(named) == ["data/domains.py", "data/store.py"]
+    assert sorted(named) == ["data/held_out.py", "data/store.py"]
 
 
 @pytest.mark.parametrize("seed", [0, 4])

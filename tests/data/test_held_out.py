@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tiny import assert_same_text, documents_of, row, text_of, write_lines
 
-from bydore_pyro.data.domains import Domains, HeldOut, held_out_counts, held_out_stream
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.held_out import HeldOut, held_out_counts, held_out_stream
 from bydore_pyro.data.pools import pooled, with_branches
 from bydore_pyro.data.store import SIDES, Text, TokenStore, nothing_counted, open_store
 from bydore_pyro.data.variants import cut_store, joined_stores, with_validation_file

@@ -10,7 +10,7 @@ import torch
 from searches import domains_of
 from tiny import Bigram
 
-from bydore_pyro.data.domains import held_out_stream
+from bydore_pyro.data.held_out import held_out_stream
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError
 from bydore_pyro.measure.readings import (

@@ -14,7 +14,7 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
-from bydore_pyro.data.domains import held_out_stream
+from bydore_pyro.data.held_out import held_out_stream
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.methods.autoscale import fit_autoscale
