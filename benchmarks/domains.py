@@ -142,8 +142,10 @@ def found_shares(run_folder: Path, planted: dict[str, float]) -> str:
     weights = mixture.as_dict()
     held = dict(zip(mixture.names, mixture.hdi or (), strict=True))
     inside = sum(held[name][0] <= share <= held[name][1] for name, share in planted.items())
-    sums = {path: sum(planted.get(mixture.names[k], 0.0) for k in own)
-            for path, own in below(mixture.names).items()}  # fmt: skip
+    sums = {
+        path: sum(planted.get(mixture.names[k], 0.0) for k in own)
+        for path, own in below(mixture.names).items()
+    }
     metrics = json.loads((run_folder / "metrics.json").read_text("utf-8"))
     ends = metrics.get("sums", {}).get("branches", {})
     known = [path for path in sums if path in ends and sums[path] > 0]
@@ -171,11 +173,15 @@ def measure(count: int, given: argparse.Namespace, folder: Path) -> dict[str, An
     metrics = json.loads((out / "metrics.json").read_text())
     minutes, processors, _ = map(sum, zip(*took.values(), strict=True))
     peak = max(one.gigabytes for one in took.values())
-    print(f"{count} domains: {minutes:.1f} minutes, peak memory {peak:.2f} GB, "
-          f"{60 * minutes / count:.2f} s a domain")  # fmt: skip
+    print(
+        f"{count} domains: {minutes:.1f} minutes, peak memory {peak:.2f} GB, "
+        f"{60 * minutes / count:.2f} s a domain"
+    )
     for name, one in took.items():
-        print(f"  {name}: {one.minutes:.1f} minutes ({one.processor_minutes:.1f} of processors), "
-              f"{one.gigabytes:.2f} GB")  # fmt: skip
+        print(
+            f"  {name}: {one.minutes:.1f} minutes ({one.processor_minutes:.1f} of processors), "
+            f"{one.gigabytes:.2f} GB"
+        )
     parts = {name: one["seconds"] for name, one in metrics["search"]["parts"].items()}
     print("  seconds of the search: " + ", ".join(f"{n} {s:.0f}" for n, s in parts.items()))
     print(f"  inference: {json.dumps(metrics['guide_fit'])}")
@@ -203,8 +209,10 @@ def main() -> None:
         rows[-1][key] / rows[-1]["domains"] * rows[0]["domains"] / rows[0][key]
         for key in ("minutes", "processors")
     )
-    print(f"{rows[-1]['domains']} domains cost {wall:.2f} times the time per domain of "
-          f"{rows[0]['domains']} ({cpu:.2f} times that of processors)")  # fmt: skip
+    print(
+        f"{rows[-1]['domains']} domains cost {wall:.2f} times the time per domain of "
+        f"{rows[0]['domains']} ({cpu:.2f} times that of processors)"
+    )
     print(provenance())
 
 

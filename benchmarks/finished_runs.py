@@ -59,9 +59,12 @@ def main() -> None:
             done = time.process_time()
         error = np.sqrt(np.square(told - true).mean())
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-        print(f"{kind}: fitted in {fitted - begin:.1f} s, {FRESH} mixtures predicted in "
-              f"{done - fitted:.1f} s; rmse {error:.4f} of {true.std(0).mean():.4f}; "
-              f"at most {peak:.2f} GB so far", flush=True)  # fmt: skip
+        print(
+            f"{kind}: fitted in {fitted - begin:.1f} s, {FRESH} mixtures predicted in "
+            f"{done - fitted:.1f} s; rmse {error:.4f} of {true.std(0).mean():.4f}; "
+            f"at most {peak:.2f} GB so far",
+            flush=True,
+        )
     print(provenance())
 
 

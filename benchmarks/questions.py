@@ -184,8 +184,11 @@ def measure(count: int, given: argparse.Namespace) -> None:
         with timed(name, took):
             answers[name] = questions[name]()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"{count} domains, seconds: {', '.join(f'{n} {s:.2f}' for n, s in took.items())}; "
-          f"at most {peak:.2f} GB", flush=True)  # fmt: skip
+    print(
+        f"{count} domains, seconds: {', '.join(f'{n} {s:.2f}' for n, s in took.items())}; "
+        f"at most {peak:.2f} GB",
+        flush=True,
+    )
     print(
         f"  posterior of weights: {'' if drawn.convergence.settled else 'not '}settled, {drawn.fit}"
     )
@@ -203,8 +206,10 @@ def tell_truth(
     inside = ((ends[:, 0] <= plant.shares) & (plant.shares <= ends[:, 1]))[plant.shares > 0]
     apart = total_variation(match_of, shares)
     of_branches = total_variation(in_branches(match_of), in_branches(shares))
-    print(f"  weights: total variation {apart:.3f}, of the ten branches {of_branches:.3f}; "
-          f"intervals hold {int(inside.sum())} of {len(inside)} planted shares")  # fmt: skip
+    print(
+        f"  weights: total variation {apart:.3f}, of the ten branches {of_branches:.3f}; "
+        f"intervals hold {int(inside.sum())} of {len(inside)} planted shares"
+    )
     best = best_mixture(plant.law, Goal(composition=plant.shares[None])).weights
     mixtures = {"match": centre, "planted": plant.shares, "best": best}
     if "target" in answers:
@@ -212,8 +217,10 @@ def tell_truth(
     for name, weights in mixtures.items():
         true = plant.on_target(torch.stack([weights, uniform]))
         told = forecast.difference(weights, uniform)["target"]
-        print(f"  {name}, less uniform: {true[0] - true[1]:+.3f}, predicted {told.loss:+.3f} "
-              f"({told.low:+.3f} to {told.high:+.3f})")  # fmt: skip
+        print(
+            f"  {name}, less uniform: {true[0] - true[1]:+.3f}, predicted {told.loss:+.3f} "
+            f"({told.low:+.3f} to {told.high:+.3f})"
+        )
     concentration = torch.full_like(plant.shares, 10 / len(plant.shares))
     fresh = torch._sample_dirichlet(concentration.expand(FRESH, -1), generator=plant.random)
     runs = plant.measured(losses_of(plant.law, fresh)[0])  # (M, K)

@@ -175,9 +175,13 @@ def results_table(results: Mapping[str, Any]) -> str:
         error, rise = results["extrapolation_error"][label], results["rise_from_the_least"][label]
         told = "no fit" if error is None else f"{error:+.3f}"
         rows.append([label, f"{losses[small - 1]:.3f}", f"{losses[-1]:.3f}", told, f"{rise:.3f}"])
-    header = ["trained on", f"loss at {results['tokens'][small - 1]:,} tokens",
-              f"at {results['tokens'][-1]:,}", "power law's error there",
-              "rise from its least"]  # fmt: skip
+    header = [
+        "trained on",
+        f"loss at {results['tokens'][small - 1]:,} tokens",
+        f"at {results['tokens'][-1]:,}",
+        "power law's error there",
+        "rise from its least",
+    ]
     text = f"{markdown(header, rows)}\nRanks at a tenth of the tokens against all:\n\n"
     for name, found in results["ranks"].items():
         spearman = "-" if found["spearman"] is None else f"{found['spearman']:.3f}"

@@ -262,8 +262,16 @@ def is_uniform(values: np.ndarray, probability: float = 0.95) -> bool:
 
 def results_table(results: Mapping[str, Any]) -> str:
     """Returns the coverage of posteriors and of those under the flat prior."""
-    header = ["shares", "text", "taken", "witnesses", *(f"{level:.0%}" for level in SHOWN),
-              "width", "TV", "domains within bands"]  # fmt: skip
+    header = [
+        "shares",
+        "text",
+        "taken",
+        "witnesses",
+        *(f"{level:.0%}" for level in SHOWN),
+        "width",
+        "TV",
+        "domains within bands",
+    ]
     rows = []
     for cell in results["cells"]:
         for counted, counting in ((cell, cell["counting"]), (cell.get("flat_prior"), "flat prior")):

@@ -242,8 +242,15 @@ def by_target(losses: Mapping[str, Mapping[str, float]], name: str) -> dict[str,
 
 def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """Returns the questions as Markdown: means over the seeds, differences with standard errors."""
-    header = ["times", "question", "law", "less the match", "less uniform", "predicted",
-              "worst target less natural"]  # fmt: skip
+    header = [
+        "times",
+        "question",
+        "law",
+        "less the match",
+        "less uniform",
+        "predicted",
+        "worst target less natural",
+    ]
     rows = []
     for times in next(iter(results.values())):
         for name in next(iter(results.values()))[times]:

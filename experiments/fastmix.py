@@ -92,6 +92,13 @@ def fit_fastmix(problem: Problem, config: FastMixConfig) -> Fit:
                 adam.step()
         return (count * weights).float()[domain]
 
-    path = train_on_even(problem, proxy, domains, steps, "fastmix", factors,
-                         lambda: torch.softmax(logits.detach(), 0))  # fmt: skip
+    path = train_on_even(
+        problem,
+        proxy,
+        domains,
+        steps,
+        "fastmix",
+        factors,
+        lambda: torch.softmax(logits.detach(), 0),
+    )
     return Fit(mixture=problem.mixture(path[-1]), trajectory=path, details=Details(steps=steps))

@@ -207,9 +207,17 @@ def scores(runs: FinishedRuns, count: int, draws: int, seed: int) -> dict[str, d
 
 def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]) -> str:
     """Returns the scores of every corpus as Markdown."""
-    header = ["runs", "", "Spearman of a domain", "rmse, nats", "Spearman of the mean",
-              "regret, nats", "held, % (sparse, spread)", "width, nats",
-              "held, % (targets, differences)"]  # fmt: skip
+    header = [
+        "runs",
+        "",
+        "Spearman of a domain",
+        "rmse, nats",
+        "Spearman of the mean",
+        "regret, nats",
+        "held, % (sparse, spread)",
+        "width, nats",
+        "held, % (targets, differences)",
+    ]
     text = ""
     for corpus, counts in results.items():
         rows = []

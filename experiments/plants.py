@@ -150,8 +150,15 @@ def merged(weights: dict[str, float]) -> dict[str, float]:
 
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
     """Returns the plants' results as a Markdown table, and their distribution."""
-    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "intervals that hold",
-              "k-hat"]  # fmt: skip
+    header = [
+        "plant",
+        "planted",
+        "learned",
+        "TV",
+        "TV, alike merged",
+        "intervals that hold",
+        "k-hat",
+    ]
     body, quantities = [], ("total_variation", "total_variation_alike_merged")
     for row in rows:
         holds, khat = row["intervals_that_hold"], row["khat"]

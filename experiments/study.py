@@ -39,9 +39,18 @@ EXPERIMENTS = {  # the longest first
 FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
 # Of results, where it is not the experiment's name.
 PLACES = {"decisions": "decisions/environment"}
-FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
-           "convergence_rates", "assumption_violations", "planted_mixtures", "interval_coverage",
-           "comparison")  # fmt: skip
+FIGURES = (
+    "framework",
+    "posterior",
+    "trajectories",
+    "point_estimate",
+    "scheduling_strategies",
+    "convergence_rates",
+    "assumption_violations",
+    "planted_mixtures",
+    "interval_coverage",
+    "comparison",
+)
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 

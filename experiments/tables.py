@@ -169,8 +169,17 @@ def all_scores(runs: Runs, count: int, draw: int, seed: int) -> dict[str, dict[s
 
 def results_table(results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]) -> str:
     """Returns the scores of every table as Markdown."""
-    header = ["runs", "", "Spearman a target", "of the mean", "rmse / sd", "regret / sd",
-              "held, %", "of the mean, %", "seconds a fit"]  # fmt: skip
+    header = [
+        "runs",
+        "",
+        "Spearman a target",
+        "of the mean",
+        "rmse / sd",
+        "regret / sd",
+        "held, %",
+        "of the mean, %",
+        "seconds a fit",
+    ]
     text = ""
     for name, counts in results.items():
         rows = []

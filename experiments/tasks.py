@@ -271,16 +271,18 @@ def table_of(found: dict[str, dict[str, Any]]) -> str:
     rows = []
     for name, row in found.items():
         theirs = row.get("lm_eval")
-        rows.append([
-            name,
-            str(row["questions"]),
-            str(row["cut"]),
-            f"{row['answer_bytes']:.1f}",
-            f"{row['bits_per_byte']:.4f}",
-            f"{theirs['bits_per_byte']:.4f}" if theirs else "",
-            f"{theirs['spanned']:.1%}" if theirs else "",
-            f"{row['by_hand']:.4f}" if "by_hand" in row else "",
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                str(row["questions"]),
+                str(row["cut"]),
+                f"{row['answer_bytes']:.1f}",
+                f"{row['bits_per_byte']:.4f}",
+                f"{theirs['bits_per_byte']:.4f}" if theirs else "",
+                f"{theirs['spanned']:.1%}" if theirs else "",
+                f"{row['by_hand']:.4f}" if "by_hand" in row else "",
+            ]
+        )
     return markdown(header, rows)
 
 

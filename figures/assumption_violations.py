@@ -38,10 +38,15 @@ def draw(results: Mapping[str, Any]) -> Any:
             axes.plot(tokens[:until], laws[name][:until], "--", color=colour)
             if axes is d:
                 axes.annotate(
-                    f"{errors[name]:+.2f}", (tokens[-1], losses[name][-1]), xytext=(4, 0),
-                    textcoords="offset points", va="center", color=colour, fontsize=7.5,
+                    f"{errors[name]:+.2f}",
+                    (tokens[-1], losses[name][-1]),
+                    xytext=(4, 0),
+                    textcoords="offset points",
+                    va="center",
+                    color=colour,
+                    fontsize=7.5,
                     annotation_clip=False,
-                )  # fmt: skip
+                )
     panel(a, "a", "ranks at a tenth of the tokens")
     panel(b, "b", "power laws fitted to that tenth (dashed)")
     panel(c, "c", f"all tokens: {ranks['reversed_pairs']} of {ranks['pairs']} pairs reversed")

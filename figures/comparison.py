@@ -53,10 +53,15 @@ def draw(results: Mapping[str, Any]) -> Any:
                 axes.plot(losses[label], [row] * len(losses[label]), "o", color=colour, ms=2.5)
                 axes.plot(mean, row, "D", color=colour, ms=3.8)
             axes.annotate(
-                f"{mean:.3f}", (most if mean > most else max(losses[label]), row), fontsize=6.5,
-                xytext=(5, 0), textcoords="offset points", va="center", color=colour,
+                f"{mean:.3f}",
+                (most if mean > most else max(losses[label]), row),
+                fontsize=6.5,
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                color=colour,
                 annotation_clip=False,
-            )  # fmt: skip
+            )
         names = [label.removeprefix("the ") for label in order]
         axes.set_yticks(range(len(order)), names, fontsize=6.5)
         axes.grid(axis="x", color="0.92")

@@ -55,9 +55,11 @@ def draw_rounds(axes: Any) -> None:
     axes.text(3.1, 2.8, "next round: train on", va="bottom", ha="center", color=BACK)
     arrow(axes, (3.5, bottom), (2.75, bottom))
     axes.text(
-        0.1, bottom, "out: weights with\nintervals, share of the\ntarget unexplained",
+        0.1,
+        bottom,
+        "out: weights with\nintervals, share of the\ntarget unexplained",
         va="center",
-    )  # fmt: skip
+    )
     axes.text(0.1, 5.35, "(a) gradient matching, in a few rounds", va="center", style="italic")
 
 
@@ -77,9 +79,14 @@ def draw_step(axes: Any) -> None:
     for (x, y, width, colour), text in words.items():
         box(axes, x, y, width, HEIGHT, text, colour)
 
-    for start, end in (((2.3, 4.65), (3.1, 4.65)), ((8.9, 4.65), (9.7, 4.65)),
-                       ((9.7, 1.35), (8.9, 1.35)), ((6.4, 1.35), (5.6, 1.35)),
-                       ((2.3, 1.35), (3.1, 1.35)), ((3.4, 2.1), (1.3, 3.9))):  # fmt: skip
+    for start, end in (
+        ((2.3, 4.65), (3.1, 4.65)),
+        ((8.9, 4.65), (9.7, 4.65)),
+        ((9.7, 1.35), (8.9, 1.35)),
+        ((6.4, 1.35), (5.6, 1.35)),
+        ((2.3, 1.35), (3.1, 1.35)),
+        ((3.4, 2.1), (1.3, 3.9)),
+    ):
         arrow(axes, start, end)
     arrow(axes, (5.6, 4.65), (6.4, 4.65), "a, b")
     arrow(axes, (10.95, 3.9), (10.95, 2.1), "draw")
@@ -90,9 +97,12 @@ def draw_step(axes: Any) -> None:
     axes.text(7.65, 5.75, "guide q(w)", ha="center", style="italic")
     axes.plot([3.0, 3.0, 12.3, 12.3], [5.45, 5.6, 5.6, 5.45], color="0.4", linewidth=0.9)
     axes.text(
-        0.1, 6.2, "(b) linear evidence, a step at a time: the paper's Algorithm 1",
-        va="center", style="italic",
-    )  # fmt: skip
+        0.1,
+        6.2,
+        "(b) linear evidence, a step at a time: the paper's Algorithm 1",
+        va="center",
+        style="italic",
+    )
 
 
 def box(axes: Any, x: float, y: float, width: float, height: float, text: str, colour: str) -> None:

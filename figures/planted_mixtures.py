@@ -41,9 +41,12 @@ def draw(content: Mapping[str, Any]) -> Any:
     x = np.arange(len(results))
     bars = (
         ("total_variation", "learned", {"color": "0.35"}),
-        ("total_variation_alike_merged", "alike domains taken together",
-         {"color": "white", "edgecolor": "0.35", "hatch": "////"}),
-    )  # fmt: skip
+        (
+            "total_variation_alike_merged",
+            "alike domains taken together",
+            {"color": "white", "edgecolor": "0.35", "hatch": "////"},
+        ),
+    )
     for place, (key, label, style) in enumerate(bars):
         right.bar(x + 0.4 * (place - 0.5), [r[key] for r in results], 0.37, label=label, **style)
     right.set_xticks(x, [str(row["plant"]) for row in results], fontsize=min(8, 100 / len(x)))

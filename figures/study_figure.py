@@ -171,9 +171,15 @@ def label_ends(axes: Any, x: float, ends: Mapping[str, float], colours: Mapping[
     excess = places[-1] - max(high - (high - low) * 0.0275, heights[-1]) if order else 0
     for name, place in zip(order, places, strict=True):
         axes.annotate(
-            plain(name), (x, place - max(excess, 0)), xytext=(3, 0), textcoords="offset points",
-            va="center", fontsize=7.5, color=colours[name], annotation_clip=False,
-        )  # fmt: skip
+            plain(name),
+            (x, place - max(excess, 0)),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+            color=colours[name],
+            annotation_clip=False,
+        )
 
 
 def domain_legend(figure: Any, names: Sequence[str]) -> None:

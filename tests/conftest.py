@@ -61,8 +61,19 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(text: Path) -> Path:
     """Their token store, as `bydore prepare` leaves it."""
     out = text.parent / "store"
-    main(["prepare", "--data", str(text), "--out", str(out), "--vocabulary", "280",
-          "--processes", "0"])  # fmt: skip
+    main(
+        [
+            "prepare",
+            "--data",
+            str(text),
+            "--out",
+            str(out),
+            "--vocabulary",
+            "280",
+            "--processes",
+            "0",
+        ]
+    )
     return out
 
 

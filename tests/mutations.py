@@ -42,9 +42,27 @@ def mutated(content: bytes, rng: random.Random, pieces: Sequence[bytes]) -> byte
 
 #: What a value in a file is replaced by.
 REPLACEMENTS: tuple[Any, ...] = (
-    None, [], {}, [1], {"a": 1}, [[]], "", "x", "0.5", 0, -1, 0.5, True, math.nan, math.inf, 1e308,
-    10**400, "\ud800", ["a", "b"], [{"a": 1}],
-)  # fmt: skip
+    None,
+    [],
+    {},
+    [1],
+    {"a": 1},
+    [[]],
+    "",
+    "x",
+    "0.5",
+    0,
+    -1,
+    0.5,
+    True,
+    math.nan,
+    math.inf,
+    1e308,
+    10**400,
+    "\ud800",
+    ["a", "b"],
+    [{"a": 1}],
+)
 
 
 def replaced(content: Any) -> Iterator[Any]:

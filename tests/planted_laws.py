@@ -9,9 +9,12 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 # All mixtures of three domains in steps of a hundredth.
-GRID = torch.tensor(
-    [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
-).double() / 100  # fmt: skip
+GRID = (
+    torch.tensor(
+        [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
+    ).double()
+    / 100
+)
 # Of a run on equal weights on its way, beside finished runs.
 READ_AT = (0.25, 0.5)
 

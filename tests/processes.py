@@ -17,8 +17,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 # What commands import where they need it, and every fork would again.
-IMPORTED = ("accelerate", "arviz", "h5netcdf", "transformers.models.llama.modeling_llama",
-            "transformers.trainer")  # fmt: skip
+IMPORTED = (
+    "accelerate",
+    "arviz",
+    "h5netcdf",
+    "transformers.models.llama.modeling_llama",
+    "transformers.trainer",
+)
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # `conftest` imports this before Torch and what comes with it, which are thousands of files. Where
@@ -75,10 +80,15 @@ def on_two_processes(work: Callable[[int], object], folder: Path) -> str:
         port = str(free.getsockname()[1])
     together = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     processes = [
-        forked(lambda rank=rank: ranked(rank), folder / f"told-{rank}", **together,
-               RANK=str(rank), LOCAL_RANK=str(rank))
+        forked(
+            lambda rank=rank: ranked(rank),
+            folder / f"told-{rank}",
+            **together,
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+        )
         for rank in (0, 1)
-    ]  # fmt: skip
+    ]
     for process in processes:
         process.join(300)
         process.kill()

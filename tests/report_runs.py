@@ -126,8 +126,14 @@ def outlook_of(
     for name, above, sure in zip(("uniform", "natural"), (0.2, 0.1), better, strict=True):
         one = {"loss": -above, "low": -above - 0.3, "high": 0.3 - above, "better": sure}
         apart[name] = dict.fromkeys(texts, one)
-    curve = {"at": (0.5, 1.0, 2.0), "loss": (4.0, 3.0, 2.5), "low": (3.9, 2.9, 2.4),
-             "high": (4.1, 3.1, 2.6), "runs": (0.5, 1.0), "losses": (4.05, 2.95)}  # fmt: skip
+    curve = {
+        "at": (0.5, 1.0, 2.0),
+        "loss": (4.0, 3.0, 2.5),
+        "low": (3.9, 2.9, 2.4),
+        "high": (4.1, 3.1, 2.6),
+        "runs": (0.5, 1.0),
+        "losses": (4.05, 2.95),
+    }
     return {
         "tokens": 15_360,
         "asked": 15_360,

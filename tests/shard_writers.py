@@ -36,8 +36,10 @@ def write_megatron(path: Path, documents: Documents) -> Path:
 def write_dolma(path: Path, documents: Documents) -> Path:
     """`NAME.npy`, which has no header, and `NAME.csv.gz`."""
     ends = np.cumsum([len(d) for d in documents])
-    rows = [f"{e - len(d)},{e},id-{n},a.jsonl.gz,{n}\n" for n, (d, e) in
-            enumerate(zip(documents, ends, strict=True))]  # fmt: skip
+    rows = [
+        f"{e - len(d)},{e},id-{n},a.jsonl.gz,{n}\n"
+        for n, (d, e) in enumerate(zip(documents, ends, strict=True))
+    ]
     path.with_suffix(".npy").write_bytes(b"".join(d.tobytes() for d in documents))
     path.with_suffix(".csv.gz").write_bytes(gzip.compress("".join(rows).encode()))
     return path.with_suffix(".npy")
@@ -121,10 +123,13 @@ def write_mds(path: Path, documents: Documents, length: int = 64, kind: str = ""
 
     (path / "shard.00000.mds").write_bytes(chunk_of([encoded(s) for s in samples], b"{}"))
     shard = {
-        "format": "mds", "compression": None, "raw_data": {"basename": "shard.00000.mds"},
-        "column_names": [*columns], "column_encodings": [*columns.values()],
+        "format": "mds",
+        "compression": None,
+        "raw_data": {"basename": "shard.00000.mds"},
+        "column_names": [*columns],
+        "column_encodings": [*columns.values()],
         "column_sizes": [None, None],
-    }  # fmt: skip
+    }
     (path / "index.json").write_text(json.dumps({"shards": [shard], "version": 2}))
     return path / "index.json"
 
@@ -179,10 +184,14 @@ WRITERS: dict[str, Callable[[Path, Documents], Path]] = {
 }
 # Each by its name, those left out whose library is not installed.
 EVERY = [
-    pytest.param(name, marks=pytest.mark.skipif(
-        name == "levanter" and find_spec("tensorstore") is None, reason="no tensorstore"
-    )) for name in WRITERS
-]  # fmt: skip
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            name == "levanter" and find_spec("tensorstore") is None, reason="no tensorstore"
+        ),
+    )
+    for name in WRITERS
+]
 
 
 def opened(kind: str, path: Path, vocabulary: int = 280) -> Shard:

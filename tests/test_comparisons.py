@@ -19,8 +19,15 @@ def test_compare_in_smoke_size(
     words = {name: f"{first}vwxyz" for name, first in zip(names, "abcdefg", strict=True)}
     text = write_domains(tmp_path / "text", words, files=30)
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
-    methods = ("--methods", "uniform", "single", "doremi", "bydore", "bydore_linear",
-               "bydore_match")  # fmt: skip
+    methods = (
+        "--methods",
+        "uniform",
+        "single",
+        "doremi",
+        "bydore",
+        "bydore_linear",
+        "bydore_match",
+    )
     small = ("--validation_sequences", "16", "--validation_fraction", "0.3")
     targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
@@ -41,11 +48,25 @@ def test_compare_in_smoke_size(
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    small = ("--targets", "several", "questions", "all", "--validation_sequences", "24",
-             "--budget", "16",
-             "--domains", "docstrings", "readmes", "json", "python", "licences")  # fmt: skip
-    results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
-                    "bydore")  # fmt: skip
+    small = (
+        "--targets",
+        "several",
+        "questions",
+        "all",
+        "--validation_sequences",
+        "24",
+        "--budget",
+        "16",
+        "--domains",
+        "docstrings",
+        "readmes",
+        "json",
+        "python",
+        "licences",
+    )
+    results = smoke(
+        "compare", *small, "--target_seeds", "2", "--methods", "uniform", "single", "bydore"
+    )
     several, questions = results["targets"]["several"], results["targets"]["questions"]
     own = set(several["validation"])
     assert own == {"docstrings", "readmes", "json"}
@@ -69,9 +90,25 @@ def test_compare_withholds_domains_of_a_folder(tmp_path: Path, run_here: Run) ->
     """Of three domains, with mixtures that nobody fits."""
     words = {"a": "abcde", "b": "vwxyz", "c": "klmno"}
     text, run = write_domains(tmp_path / "text", words, files=12), tmp_path / "run"
-    given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"),
-             "--validation_fraction", "0.5", "--validation_sequences", "16", "--methods", "uniform",
-             "natural", "unimax", "--unimax_epochs", "0.1", "--target_seeds", "1")  # fmt: skip
+    given = (
+        "--smoke",
+        "--data",
+        str(text),
+        "--cache",
+        str(tmp_path / "cache"),
+        "--validation_fraction",
+        "0.5",
+        "--validation_sequences",
+        "16",
+        "--methods",
+        "uniform",
+        "natural",
+        "unimax",
+        "--unimax_epochs",
+        "0.1",
+        "--target_seeds",
+        "1",
+    )
     done = run_here("compare", *given, "--out", str(run), "--targets", "withheld:a", "withheld:b")
     assert done.returncode == 0, done.stderr
     targets = json.loads((run / "results.json").read_text())["targets"]

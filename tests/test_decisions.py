@@ -68,18 +68,24 @@ def test_the_readme_says_what_the_files_hold() -> None:
     environment, web = questions_of("environment"), questions_of("web")
     environment = [{n: q for n, q in one.items() if "withheld" not in n} for one in environment]
     sets = [f"set {n}" for n in range(1, 9)]
-    named = {"planted, three domains": ["planted"], "dense, four domains": ["dense"],
-             "docstrings": ["docstrings"], "all 13 domains equally": ["all"],
-             "sets of three, mean of four": sets[:4],
-             "real text: all 12 domains equally": ["all"],
-             "real text: sets of three, mean of four": sets[4:]}  # fmt: skip
+    named = {
+        "planted, three domains": ["planted"],
+        "dense, four domains": ["dense"],
+        "docstrings": ["docstrings"],
+        "all 13 domains equally": ["all"],
+        "sets of three, mean of four": sets[:4],
+        "real text: all 12 domains equally": ["all"],
+        "real text: sets of three, mean of four": sets[4:],
+    }
     page = (ROOT / "README.md").read_text("utf-8")
     for row, questions in named.items():
         seeds = web if "real text" in row else environment
         cells = [[[one[q][of] for q in questions] for one in seeds] for of in decisions.MIXTURES]
         means = " | ".join(f"{np.mean(of):.3f}" for of in cells)
         assert f"| {row} | {means} |" in page
-    for seeds, text in ((environment, "uniform weights contained {} of {} gains"),
-                        (web, "{} of {} on real text")):  # fmt: skip
+    for seeds, text in (
+        (environment, "uniform weights contained {} of {} gains"),
+        (web, "{} of {} on real text"),
+    ):
         found = held(seeds)
         assert text.format(sum(found), len(found)) in page

@@ -138,8 +138,9 @@ def test_tables_in_smoke_size_go_on_where_they_were(
     runs.mkdir()
     weights = rng.dirichlet(np.ones(3), 30)
     for name, columns, values in (
-        ("ratios", "a,b,c", weights), ("metrics", "a,exam", 2 + (weights[:, :2] + 0.1) ** -0.4)
-    ):  # fmt: skip
+        ("ratios", "a,b,c", weights),
+        ("metrics", "a,exam", 2 + (weights[:, :2] + 0.1) ** -0.4),
+    ):
         lines = [f"r{n}," + ",".join(f"{x:.12f}" for x in row) for n, row in enumerate(values)]
         (runs / f"{name}.csv").write_text("\n".join([f"run,{columns}", *lines]))
     results = experiment("tables", "--smoke", "--draws", "1", "--runs", str(runs))

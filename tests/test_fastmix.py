@@ -26,9 +26,14 @@ def test_the_gradient_is_that_of_the_loss_after_one_step() -> None:
 
 def test_the_unembedding_is_found() -> None:
     config = AutoConfig.for_model(
-        "llama", hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
-        vocab_size=16, tie_word_embeddings=False,
-    )  # fmt: skip
+        "llama",
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        vocab_size=16,
+        tie_word_embeddings=False,
+    )
     assert unembedding(AutoModelForCausalLM.from_config(config)) == "lm_head.weight"
     assert unembedding(Bigram(8)) == "table"
 

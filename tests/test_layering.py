@@ -49,8 +49,12 @@ def exported(room: str) -> set[str]:
         stored = (n for n in ast.walk(ast.Module(own, [])) if isinstance(n, ast.Name))
         return defined | {n.id for n in stored if isinstance(n.ctx, ast.Store) and n.id.isupper()}
     tree = ast.parse(stub.read_text(encoding="utf-8")) if stub.exists() else ast.Module([], [])
-    return {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-            for alias in node.names}  # fmt: skip
+    return {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def test_every_folder_and_every_file_beside_it_is_a_room() -> None:

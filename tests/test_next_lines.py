@@ -24,8 +24,17 @@ QUICKLY = {
     "prepare": ["--processes", "0"],
     "ask": ["--validation_sequences", "16"],
 }
-SEARCH = ["--smoke", "--steps", "40", "--round_sequences", "32", "--trials", "0", "--proxy",
-          str(PROXY)]  # fmt: skip
+SEARCH = [
+    "--smoke",
+    "--steps",
+    "40",
+    "--round_sequences",
+    "32",
+    "--trials",
+    "0",
+    "--proxy",
+    str(PROXY),
+]
 Lines = Callable[..., list[list[str]]]
 
 
@@ -76,8 +85,9 @@ def test_from_text_to_a_trained_model(lines: Lines, tmp_path: Path) -> None:
     """In places whose names a shell would take apart."""
     place = tmp_path / "Ann's text" / "of two"
     write_domains(place, {"my poems": "abcde", "law & order": "vwxyz", "ключ": "klmno"}, files=30)
-    (search,) = lines("prepare", "--data", place, "--out", "a store's", "--vocabulary", "280",
-                      "--processes", "0")  # fmt: skip
+    (search,) = lines(
+        "prepare", "--data", place, "--out", "a store's", "--vocabulary", "280", "--processes", "0"
+    )
     assert search[:4] == ["bydore", "search", "--data", "a store's"]
     printed = lines(*search[1:], *SEARCH, "--out", "my run")
     found = run_all(lines, printed)
@@ -92,8 +102,17 @@ def test_from_text_to_a_trained_model(lines: Lines, tmp_path: Path) -> None:
 def test_after_every_kind_of_run(lines: Lines, store: Path, measured_run: Path, text: Path) -> None:
     """Each answer's lines are for its own weights, on the text that these are of."""
     write_domains(Path("more"), {"d": "fghij", "b": "vwxyz"}, files=30)
-    lines("prepare", "--data", "more", "--tokenizer", store / "tokenizer", "--out", "MORE",
-          "--processes", "0")  # fmt: skip
+    lines(
+        "prepare",
+        "--data",
+        "more",
+        "--tokenizer",
+        store / "tokenizer",
+        "--out",
+        "MORE",
+        "--processes",
+        "0",
+    )
     Path("bad.json").write_text('{"c": 0.75, "b": 0.25}')
     asked = {
         "same": [],
@@ -131,6 +150,17 @@ def test_after_every_kind_of_run(lines: Lines, store: Path, measured_run: Path, 
     assert [*found] == ["export", "prepare", "train", "evaluate", "search"]
     for data in (store, text):
         remove_what_lines_wrote()
-        printed = lines("fit", "--method", "natural", "--data", data, "--validation", "a",
-                        "--smoke", *cache, "--out", f"natural-{data.name}")  # fmt: skip
+        printed = lines(
+            "fit",
+            "--method",
+            "natural",
+            "--data",
+            data,
+            "--validation",
+            "a",
+            "--smoke",
+            *cache,
+            "--out",
+            f"natural-{data.name}",
+        )
         run_all(lines, printed, "evaluate")

@@ -48,8 +48,11 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
         kept = json.loads((figures / "results" / "scheduling.json").read_text())
         found = json.loads((runs / "scheduling" / "results.json").read_text())
         assert kept.keys() == found.keys()
-        strategies = {f"{between}_{how}" for between in ("intra", "inter")
-                      for how in ("sampling", "weighting")}  # fmt: skip
+        strategies = {
+            f"{between}_{how}"
+            for between in ("intra", "inter")
+            for how in ("sampling", "weighting")
+        }
         assert set(found["strategies"]) == strategies
         for name in strategies:
             config = json.loads((runs / "scheduling" / name / "config.json").read_text())

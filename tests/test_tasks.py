@@ -61,9 +61,11 @@ def write(folder: Path, name: str, rows: Sequence[dict], packed: bool = True) ->
 @pytest.fixture
 def requests(tmp_path: Path) -> Path:
     write(tmp_path / "requests", "arc_easy/rc_0shot", choices(4))
-    write(tmp_path / "requests", "lambada/bpb_0shot", [
-        row(n, 0, "She went to her" if n else "", f" room{n}", ["room"]) for n in range(3)
-    ])  # fmt: skip
+    write(
+        tmp_path / "requests",
+        "lambada/bpb_0shot",
+        [row(n, 0, "She went to her" if n else "", f" room{n}", ["room"]) for n in range(3)],
+    )
     write(tmp_path / "requests", "codex_mbpp/gold_bpb_3shot", solutions(3), packed=False)
     write(tmp_path / "requests", "copycolors/10way", choices(7))
     return tmp_path / "requests"

@@ -166,10 +166,12 @@ class Forecast:
         targets, domains = self._apart(mixtures)
         own = self.law.noise[:, None]  # (S, 1, K)
         off = _off_the_law(own.expand_as(domains), seed=2)
-        return torch.cat([
-            self._together(targets + one @ self.compositions.mT, domains + one)
-            for one in (off, -off, off.flip(1), -off.flip(1))
-        ])  # fmt: skip
+        return torch.cat(
+            [
+                self._together(targets + one @ self.compositions.mT, domains + one)
+                for one in (off, -off, off.flip(1), -off.flip(1))
+            ]
+        )
 
     def _apart(self, mixtures: Tensor) -> tuple[Tensor, Tensor]:
         """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
@@ -234,12 +236,14 @@ class Forecast:
         losses = law_losses(*given, grid)  # (S, P, K)
         columns = (grid / unit, losses.mean(0), *ends(losses), ratio / unit, known.losses)
         return {
-            name: Curve(**{
-                part: tuple(values[:, k].tolist())
-                for part, values in zip(Curve.__dataclass_fields__, columns, strict=True)
-            })
+            name: Curve(
+                **{
+                    part: tuple(values[:, k].tolist())
+                    for part, values in zip(Curve.__dataclass_fields__, columns, strict=True)
+                }
+            )
             for k, name in enumerate(self.names)
-        }  # fmt: skip
+        }
 
 
 def forecast_of(

@@ -24,10 +24,27 @@ TICKS = (0.2, 0.4, 0.6, 0.8)
 # Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
 # more than lightness, among those that are neither too pale for white paper nor near black.
 PALETTE = (
-    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
-    "#bcbd22", "#17becf", "#0000ff", "#003c00", "#4b005a", "#d200ff", "#a50078", "#b4b4f0",
-    "#00e100", "#5a0f00", "#d2b496", "#001e87",
-)  # fmt: skip
+    "#1f77b4",
+    "#ff7f0e",
+    "#2ca02c",
+    "#d62728",
+    "#9467bd",
+    "#8c564b",
+    "#e377c2",
+    "#7f7f7f",
+    "#bcbd22",
+    "#17becf",
+    "#0000ff",
+    "#003c00",
+    "#4b005a",
+    "#d200ff",
+    "#a50078",
+    "#b4b4f0",
+    "#00e100",
+    "#5a0f00",
+    "#d2b496",
+    "#001e87",
+)
 
 
 def domain_colours(names: Sequence[str]) -> dict[str, str]:
@@ -73,12 +90,26 @@ def plot_weights(mixture: Mixture, sums: Sums | None = None) -> Figure:
         caption += "" if free is None else f", free of caps {free:.4f}"
         caption += "" if ends is None else f", {interval} {ends[0]:.4f} to {ends[1]:.4f}"
         if ends is not None:
-            axes.plot(ends, [height] * 2, color=colour, gid=caption, linewidth=5, alpha=0.5,
-                      solid_capstyle="butt")  # fmt: skip
+            axes.plot(
+                ends,
+                [height] * 2,
+                color=colour,
+                gid=caption,
+                linewidth=5,
+                alpha=0.5,
+                solid_capstyle="butt",
+            )
         for values, face in ((free, "white"), (total, colour)):
             if values is not None:
-                axes.plot(values, height, "o" if single else "s", color=colour, gid=caption,
-                          markersize=6, markerfacecolor=face)  # fmt: skip
+                axes.plot(
+                    values,
+                    height,
+                    "o" if single else "s",
+                    color=colour,
+                    gid=caption,
+                    markersize=6,
+                    markerfacecolor=face,
+                )
         label.set(gid=caption, fontweight="normal" if single else "bold")
         if row.kind != "rest":
             most = max(most, total, free or 0.0, *(ends or ()))
@@ -129,12 +160,26 @@ def plot_triangle(
         for tick in TICKS:
             ends = tick * corner + (1 - tick) * np.stack([after, before])
             axes.plot(*ends.T, color="0.9", linewidth=0.8, zorder=0)
-            axes.annotate(f"{tick:g}", ends[0], _away(ends[0] - ends[1], 8), ha="center",
-                          va="center", textcoords="offset points", fontsize=7,
-                          color=colours[name])  # fmt: skip
-        axes.annotate(picture_label(name), corner, _away(corner - CORNERS.mean(0), 14),
-                      ha="center", va="center", textcoords="offset points", color=colours[name],
-                      gid=terminal.visible(name))  # fmt: skip
+            axes.annotate(
+                f"{tick:g}",
+                ends[0],
+                _away(ends[0] - ends[1], 8),
+                ha="center",
+                va="center",
+                textcoords="offset points",
+                fontsize=7,
+                color=colours[name],
+            )
+        axes.annotate(
+            picture_label(name),
+            corner,
+            _away(corner - CORNERS.mean(0), 14),
+            ha="center",
+            va="center",
+            textcoords="offset points",
+            color=colours[name],
+            gid=terminal.visible(name),
+        )
     for place, (kind, values) in enumerate(draws.items()):
         points = values[:: -(-len(values) // MOST_POINTS)] @ CORNERS
         colour = PALETTE[len(names) + place]  # those before are the domains'
@@ -145,8 +190,15 @@ def plot_triangle(
         shares = ", ".join(
             f"{terminal.visible(n)} {x:.4f}" for n, x in zip(names, weights, strict=True)
         )
-        axes.plot(*(np.asarray(weights) @ CORNERS), sign, color="black", markersize=9,
-                  markeredgecolor="white", label=kind, gid=f"{kind}: {shares}")  # fmt: skip
+        axes.plot(
+            *(np.asarray(weights) @ CORNERS),
+            sign,
+            color="black",
+            markersize=9,
+            markeredgecolor="white",
+            label=kind,
+            gid=f"{kind}: {shares}",
+        )
     figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     return figure
 

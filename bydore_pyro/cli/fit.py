@@ -255,11 +255,14 @@ def _write_table_fit(
         folder.write_text("predictions.csv", table)
     # From now on the folder counts as a run; only what mattered is kept.
     own = {"regmix_draws": options.regmix.regmix_draws} if options.fit.method == "regmix" else {}
-    folder.write_config("fit", {
-        "fit": vars(options.fit),
-        "question": {"max_epochs": asked.max_epochs, "target_tokens": asked.target_tokens},
-        "regmix": own,
-    })  # fmt: skip
+    folder.write_config(
+        "fit",
+        {
+            "fit": vars(options.fit),
+            "question": {"max_epochs": asked.max_epochs, "target_tokens": asked.target_tokens},
+            "regmix": own,
+        },
+    )
 
 
 def _write_fit(

@@ -80,10 +80,8 @@ class PrepareConfig(Checked):
         "Leave out training documents that contain documents of these targets: files of questions, "
         "of rows (--text_column), of text (.txt), or task:NAME, as for bydore search.",
     )
-    data_dir: str | None = option(
-        None, "Folder with TASK/SPLIT.jsonl or .parquet, the data of task:NAME."
-    )
-    hub: bool = option(False, "Fetch from the hub the data of task:NAME that --data_dir lacks.")
+    data_dir: str | None = option(None, targets.DATA_DIR)
+    hub: bool = option(False, targets.HUB)
     cluster: str | None = option(None, pieces.CLUSTER)
 
 

@@ -120,8 +120,13 @@ def _parser(
         common: Options of the first section.
         listed: Options that the help shows.
     """
-    parser = _Parser(name, description=about, argument_default=argparse.SUPPRESS,
-                     allow_abbrev=False, add_help=False)  # fmt: skip
+    parser = _Parser(
+        name,
+        description=about,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+        add_help=False,
+    )
     fields = {each.name: each for part in parts for each in dataclasses.fields(part)}
     positional = [key for key, each in fields.items() if "positional" in each.metadata]
     first = parser.add_argument_group("options")

@@ -14,26 +14,50 @@ from bydore_pyro.data.remote import opened
 Form = Literal["json", "csv", "tsv", "parquet", "text"]
 Compression = Literal["gzip", "zstd", "bz2", "xz"]
 FORMS: dict[str, Form] = {
-    ".json": "json", ".jsonl": "json", ".jsonlines": "json", ".ndjson": "json",
-    ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
-}  # fmt: skip
+    ".json": "json",
+    ".jsonl": "json",
+    ".jsonlines": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 HEAD = 4096  # bytes of a beginning
 BINARY = 0.05  # share of a text's beginning that is no character of a text, at most
 UTF_16 = "text in UTF-16"
 BEGINNINGS = {
-    b"\xff\xfe": UTF_16, b"\xfe\xff": UTF_16,
-    b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "Arrow", b"\x93NUMPY": "NumPy",
-    b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
-    b"PK\x03\x04": "zip", b"%PDF": "PDF", b"SQLite format": "SQLite", b"\x89HDF": "HDF5",
-}  # fmt: skip
+    b"\xff\xfe": UTF_16,
+    b"\xfe\xff": UTF_16,
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"\xff\xff\xff\xff": "Arrow",
+    b"\x93NUMPY": "NumPy",
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+    b"%PDF": "PDF",
+    b"SQLite format": "SQLite",
+    b"\x89HDF": "HDF5",
+}
 # A row, alone or the first of an array: a JSON object with a key.
 OBJECT = re.compile(rb'\s*(\[\s*)?\{\s*("(?:[^"\\\n]|\\.)*"\s*:|\}\s*[,\]\n])')
 # Endings that say nothing of what a file holds.
 UNCLEAR = ("", ".bak", ".old", ".orig", ".tmp", ".part", ".data", ".dat", ".dump", ".out")
 # What programs leave beside rows, with or without an ending; and what people write there.
-ALWAYS = ("dataset_info*.json", "dataset_dict.json", "state.json", "_success", "_metadata",
-          "_common_metadata", "_committed_*", "_started_*", "cache-*.arrow")  # fmt: skip
+ALWAYS = (
+    "dataset_info*.json",
+    "dataset_dict.json",
+    "state.json",
+    "_success",
+    "_metadata",
+    "_common_metadata",
+    "_committed_*",
+    "_started_*",
+    "cache-*.arrow",
+)
 BESIDE = ("readme*", "license*", "licence*", "copying*", "notice*", "citation*", "changelog*")
 
 

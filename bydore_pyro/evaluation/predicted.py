@@ -29,12 +29,16 @@ class Predictions:
         found = {}
         for label, result in tasks.items():
             known = self.bits_per_byte.get(result.get("target", ""))
-            found[label] = {**result} if known is None else {
-                **result,
-                "predicted_bits_per_byte": known.loss,
-                "predicted_bits_per_byte_low": known.low,
-                "predicted_bits_per_byte_high": known.high,
-            }  # fmt: skip
+            found[label] = (
+                {**result}
+                if known is None
+                else {
+                    **result,
+                    "predicted_bits_per_byte": known.loss,
+                    "predicted_bits_per_byte_low": known.low,
+                    "predicted_bits_per_byte_high": known.high,
+                }
+            )
         return found
 
     def told(self, tasks: Mapping[str, Mapping[str, Any]]) -> str:

@@ -185,9 +185,11 @@ def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
         "names": [s.name for s in shares],
         "paths": [s.path if len(s.paths) == 1 else [*s.paths] for s in shares if s.paths] or None,
         "interleave_datasets": {
-            "probabilities": weights, "seed": 0, "stopping_strategy": "all_exhausted"
+            "probabilities": weights,
+            "seed": 0,
+            "stopping_strategy": "all_exhausted",
         },
-    }  # fmt: skip
+    }
     return _json(content)
 
 

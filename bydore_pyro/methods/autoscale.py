@@ -71,10 +71,12 @@ def fit_power_laws(counts: np.ndarray, losses: np.ndarray) -> PowerLaws:
     base, domains = counts[0], counts.shape[1]
     cut, grown = (np.diag(part) / base for part in np.split(counts[1:], 2))  # (K,) each
     relative = losses[1:].reshape(2, domains) / losses[0]
-    alpha, gamma = np.transpose([
-        _law(np.array([cut[k], 1, grown[k]]), np.array([relative[0, k], 1.0, relative[1, k]]))
-        for k in range(domains)
-    ])  # fmt: skip
+    alpha, gamma = np.transpose(
+        [
+            _law(np.array([cut[k], 1, grown[k]]), np.array([relative[0, k], 1.0, relative[1, k]]))
+            for k in range(domains)
+        ]
+    )
     return PowerLaws(base=base, smallest=cut * base, gamma=gamma, alpha=alpha)
 
 

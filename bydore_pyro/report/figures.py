@@ -64,8 +64,14 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     axes.set_ylim(bottom=0)
     place = steps[min(start, len(steps) - 1)]
     axes.axvline(place, color="0.6", linestyle=":", zorder=0)
-    axes.annotate("averaged from here", (place, 1), (0, 3), xycoords=("data", "axes fraction"),
-                  textcoords="offset points", fontsize=9)  # fmt: skip
+    axes.annotate(
+        "averaged from here",
+        (place, 1),
+        (0, 3),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        fontsize=9,
+    )
     return figure
 
 
@@ -166,8 +172,10 @@ def as_svg(figure: Figure, salt: str) -> str:
         gid = element.attrib.pop("id", "") if element.tag.endswith("}g") else ""
         # Within HTML, SVG needs no namespaces.
         element.tag = element.tag.rpartition("}")[2]
-        element.attrib = {key.rpartition("}")[2]: NEEDLESS.sub(r"\1", value)
-                          for key, value in element.attrib.items()}  # fmt: skip
+        element.attrib = {
+            key.rpartition("}")[2]: NEEDLESS.sub(r"\1", value)
+            for key, value in element.attrib.items()
+        }
         element.text, element.tail = ((text or "").strip() for text in (element.text, element.tail))
         if gid in named:
             title = ElementTree.Element("title")

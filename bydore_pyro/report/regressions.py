@@ -142,26 +142,51 @@ def regression_tables(record: RunRecord) -> list[terminal.Table]:
     )
     each = {**found.metrics, **({"mean": found.mean} if found.mean.expected else {})}
     metrics = terminal.Table(
-        header=("metric", "this mixture", "than the prior", "better than the prior",
-                "Spearman x 100", "RMSE", f"in {HELD}"),
+        header=(
+            "metric",
+            "this mixture",
+            "than the prior",
+            "better than the prior",
+            "Spearman x 100",
+            "RMSE",
+            f"in {HELD}",
+        ),
         rows=[
-            (name, _interval(one.expected[ANSWER]), _apart(one.differences["prior"]),
-             percent(one.differences["prior"].better), number(one.left_out.spearman_x100, ".1f"),
-             _loss(one.left_out.rmse), percent(one.left_out.coverage))
+            (
+                name,
+                _interval(one.expected[ANSWER]),
+                _apart(one.differences["prior"]),
+                percent(one.differences["prior"].better),
+                number(one.left_out.spearman_x100, ".1f"),
+                _loss(one.left_out.rmse),
+                percent(one.left_out.coverage),
+            )
             for name, one in each.items()
         ],
         caption=f"What a run is expected to reach, with {HELD} intervals for one run, and how well "
         "left-out runs are predicted, a fifth at a time",
-    )  # fmt: skip
+    )
     given = terminal.Table(
-        header=("mixture", "rank", "expected", f"{HELD} from", "to", "better than the prior",
-                "tokens off the nearest run"),
+        header=(
+            "mixture",
+            "rank",
+            "expected",
+            f"{HELD} from",
+            "to",
+            "better than the prior",
+            "tokens off the nearest run",
+        ),
         rows=[
-            (one.mixture, number(one.rank, ".0f"), *map(_loss, (one.expected, one.low, one.high)),
-             percent(one.better_than_prior), percent(one.nearest_run))
+            (
+                one.mixture,
+                number(one.rank, ".0f"),
+                *map(_loss, (one.expected, one.low, one.high)),
+                percent(one.better_than_prior),
+                percent(one.nearest_run),
+            )
             for one in found.predictions[:MOST_GIVEN]
         ],
         caption=f"{_subject(record)} of given mixtures: {len(found.predictions)}, all in "
         "predictions.csv",
-    )  # fmt: skip
+    )
     return [table for table in (asked, metrics, given) if table.rows]

@@ -198,10 +198,16 @@ def loss_table(record: RunRecord) -> terminal.Table:
 def round_table(record: RunRecord) -> terminal.Table:
     """Returns the rounds of a search by matching, a row each."""
     rows = [
-        (str(place), number(one.step, ".0f"), count(one.sequences), number(one.validation_loss),
-         percent(one.unexplained), number(one.scale, ".2f"))
+        (
+            str(place),
+            number(one.step, ".0f"),
+            count(one.sequences),
+            number(one.validation_loss),
+            percent(one.unexplained),
+            number(one.scale, ".2f"),
+        )
         for place, one in enumerate(record.metrics.matching.rounds, start=1)
-    ]  # fmt: skip
+    ]
     return terminal.Table(
         header=("round", "after step", "sequences", "validation loss", "unexplained", "scale"),
         rows=rows,

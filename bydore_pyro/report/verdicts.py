@@ -66,42 +66,56 @@ class Limits:
 
 LIMITS = {
     "drift": Limits(  # total variation between the halves of the averaged steps
-        "Has it settled?", 0.05, 0.10,
+        "Has it settled?",
+        0.05,
+        0.10,
         "A total variation of 0.05 moves one token in twenty to another domain.",
         ("Yes", "It still drifts", "No, it still moves"),
     ),
     "rounds": Limits(  # total variation between the last round alone and all rounds
-        "Has it settled?", 0.08, 0.15,
+        "Has it settled?",
+        0.08,
+        0.15,
         "On nine planted mixtures the distance was 0.01 to 0.08, and 0.12 on the one that was "
         "missed. Where no domain was like the target, it was 0.10 to 0.22 (2026-11-22).",
         ("Yes", "The rounds differ", "No, the rounds differ"),
     ),
     "unexplained": Limits(  # share of the target's gradient that no mixture explains
-        "Do the domains cover the target?", COVERED, HARDLY,
+        "Do the domains cover the target?",
+        COVERED,
+        HARDLY,
         "Targets whose own domain is trained on left 4 to 23 %; Python tests beside Python 62 %, "
         "docstrings withheld 59 to 69 %, German beside none 76 %.",
         ("Yes", "In part", "Hardly"),
     ),
     "check": Limits(  # share of the domains that contradict the mixture on fresh text
-        "Does the mixture hold on fresh text?", 1e-9, 0.25,
+        "Does the mixture hold on fresh text?",
+        1e-9,
+        0.25,
         "A domain contradicts the mixture when it is more than 3 standard errors away.",
     ),
     "khat": Limits(  # PSIS
-        "Is the posterior's width to be believed?", 0.7, 1.0,
+        "Is the posterior's width to be believed?",
+        0.7,
+        1.0,
         "Below 0.7 Pareto-smoothed importance sampling is reliable; from 1 on its weights have no "
         "mean (Vehtari et al., arXiv 1507.02646).",
         ("Yes", "Roughly", "Not as a posterior"),
     ),
     "decided": Limits(  # share of the domains whose HDI is clear of what it is held against
-        "How much is decided?", 0.5, 1e-9,
+        "How much is decided?",
+        0.5,
+        1e-9,
         "Good if at least half of the domains are decided, bad if none is.",
     ),
     "epochs": Limits(  # times that a run on the mixture reads a domain
-        "Is text read too often?", 4.0, math.inf,
+        "Is text read too often?",
+        4.0,
+        math.inf,
         "Up to four readings of a text are worth nearly as much as fresh text (Muennighoff et al., "
         "arXiv 2305.16264).",
     ),
-}  # fmt: skip
+}
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:

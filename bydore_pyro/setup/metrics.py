@@ -43,11 +43,15 @@ def learning_of(loss: float | None, vocabulary: int, *, checkpoint: bool = False
     whose, advice = "the proxy", "more --steps or another --learning_rate may help"
     if checkpoint:
         whose, advice = "the model", "measure a later checkpoint"
-    warning = "" if loss is None or loss < uniform - LEARNED_MARGIN else (
-        f"The weights mean nothing: {whose} has not learned. Its validation loss ended at "
-        f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
-        f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"
-    )  # fmt: skip
+    warning = (
+        ""
+        if loss is None or loss < uniform - LEARNED_MARGIN
+        else (
+            f"The weights mean nothing: {whose} has not learned. Its validation loss ended at "
+            f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
+            f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"
+        )
+    )
     return Learning(validation_loss=loss, warning=warning)
 
 

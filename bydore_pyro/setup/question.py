@@ -75,8 +75,9 @@ def bounds_of(
                 f"Expected --at_least up to --at_most, found {low} and {high} of '{name}'"
             )
     needed, room = (  # exact sums: .05 + .55 + .3 + .1 is 1
-        math.fsum(least.values()), math.fsum(most.get(name, 1.0) for name in domains.names)
-    )  # fmt: skip
+        math.fsum(least.values()),
+        math.fsum(most.get(name, 1.0) for name in domains.names),
+    )
     if needed > 1 or room < 1:
         raise DataError(
             "Expected --at_least to sum to at most 1 and --at_most to at least 1, found "

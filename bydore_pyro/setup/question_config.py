@@ -14,7 +14,7 @@ from typing import Self
 from bydore_pyro import law
 from bydore_pyro.command_line import Checked, TokenCount, option, warn_idle
 from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere
-from bydore_pyro.targets import Entry, entries_of
+from bydore_pyro.targets import DATA_DIR, HUB, Entry, entries_of
 
 ALL = "all"  # in place of a target's name: every domain that is trained on
 
@@ -45,10 +45,8 @@ class QuestionConfig(Checked):
     answer_column: str | None = option(
         None, "Column of the answer, in files of --validation that do not name their own."
     )
-    data_dir: str | None = option(
-        None, "Folder with TASK/SPLIT.jsonl or .parquet, the data of task:NAME."
-    )
-    hub: bool = option(False, "Fetch from the hub the data of task:NAME that --data_dir lacks.")
+    data_dir: str | None = option(None, DATA_DIR)
+    hub: bool = option(False, HUB)
     drop_copies: bool = option(
         False, "Leave out documents of --validation that also occur in the training text."
     )

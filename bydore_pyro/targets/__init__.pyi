@@ -6,6 +6,8 @@ from .harness import quiet_lm_eval as quiet_lm_eval
 from .hub_data import read_split as read_split
 from .lm_eval_tasks import right_choices as right_choices
 from .lm_eval_tasks import tasks_of as tasks_of
+from .named import DATA_DIR as DATA_DIR
+from .named import HUB as HUB
 from .named import tasks_named as tasks_named
 from .request import Request as Request
 from .request import Score as Score

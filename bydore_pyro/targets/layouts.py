@@ -26,9 +26,22 @@ QUESTIONS = ("question", "question_stem", "query", "goal", "ctx", "problem", "pr
 CONTINUED = ("question_stem", "ctx", "prompt")  # no "Question:" before these
 PASSAGES = ("passage", "context", "article", "support", "background", "story", "paragraph")
 CHOICES = ("choices", "options", "endings", "candidates")
-LABELS = ("answerKey", "answer_key", "label", "gold", "cop", "correct_option", "correct_choice",
-          "correct_answer", "answer", "answer_index", "answer_idx", "gold_index", "correct",
-          "target")  # fmt: skip
+LABELS = (
+    "answerKey",
+    "answer_key",
+    "label",
+    "gold",
+    "cop",
+    "correct_option",
+    "correct_choice",
+    "correct_answer",
+    "answer",
+    "answer_index",
+    "answer_idx",
+    "gold_index",
+    "correct",
+    "target",
+)
 WITHIN = ("text", "value", "input_text", "spans")  # where mappings hold the right answers
 SEVERAL = "the first of several right answers"
 # One column a choice: `sol1` and `sol2`, `answerA`, `opa`, `A`.
@@ -338,8 +351,14 @@ def _choice_columns(columns: set[str]) -> list[tuple[str, ...]]:
             stems.setdefault(match["stem"], []).append(name)
     for names in stems.values():
         marks = [match["mark"] for name in names if (match := EACH.fullmatch(name))]
-        begun = next((one for one in ("0123456789", "123456789", "ABCDEFGH", "abcdefgh")
-                      if marks == [*one[: len(marks)]]), None)  # fmt: skip
+        begun = next(
+            (
+                one
+                for one in ("0123456789", "123456789", "ABCDEFGH", "abcdefgh")
+                if marks == [*one[: len(marks)]]
+            ),
+            None,
+        )
         if len(names) > 1 and begun:
             offered.append(tuple(names))
     return offered

@@ -14,6 +14,9 @@ from bydore_pyro.targets.lm_eval_tasks import tasks_of
 from bydore_pyro.targets.request import Task
 from bydore_pyro.targets.rows import read_task
 
+# The help of options.
+DATA_DIR = "Folder with TASK/SPLIT.jsonl or .parquet, the data of task:NAME."
+HUB = "Fetch from the hub the data of task:NAME that --data_dir lacks."
 MOST = 1000  # questions of a task of lm-eval, whose training splits may have 100,000
 
 

@@ -197,8 +197,9 @@ def test_an_uncovered_target_gets_the_whole_step_and_what_it_will_lose() -> None
     weights = torch.tensor(answer.mixture.weights).double()
     assert answer.outlook.expected["answer"] == forecast.expected(weights)
     assert answer.outlook.decided == "match"
-    for weight, (low, high) in zip(answer.mixture.weights, answer.outlook.freedom.values(),
-                                   strict=True):  # fmt: skip
+    for weight, (low, high) in zip(
+        answer.mixture.weights, answer.outlook.freedom.values(), strict=True
+    ):
         assert low <= weight <= high
 
 

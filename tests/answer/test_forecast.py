@@ -93,9 +93,7 @@ def of_noisy_runs(worst: bool) -> tuple[Forecast, torch.Tensor]:
     """A forecast whose law is sure and whose runs are noisy by 0.1, and the true levels of its
     targets: on equal weights both are equally bad."""
     forecast = planted_forecast({"one": 0.5, "other": 0.5}, runs=60, noise=0.03)
-    draws = dataclasses.replace(
-        forecast.draws, noise=torch.full_like(forecast.draws.noise, 0.1)
-    )  # fmt: skip
+    draws = dataclasses.replace(forecast.draws, noise=torch.full_like(forecast.draws.noise, 0.1))
     levels = -true_losses(UNIFORM[None]) @ torch.stack([*MADE.values()]).T
     every = levels.expand_as(forecast.levels)
     return dataclasses.replace(forecast, worst=worst, levels=every, draws=draws), levels

@@ -28,9 +28,15 @@ def test_an_answer_is_printed_and_written(
     ask_command([str(measured_run), "--validation_sequences", "32", "--out", str(out)])
     shown = capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
-        "config.json", "manifest.json", "metrics.json", "mixture.json", "posterior.nc",
-        "posterior.png", "report.html", "tokenizer.json",
-    }  # fmt: skip
+        "config.json",
+        "manifest.json",
+        "metrics.json",
+        "mixture.json",
+        "posterior.nc",
+        "posterior.png",
+        "report.html",
+        "tokenizer.json",
+    }
     assert json.loads((out / "metrics.json").read_text())["search"]["seconds"] > 0
     for told in ("94 % interval", "Is it better than uniform?", "Do the domains cover the target?"):
         assert told in shown

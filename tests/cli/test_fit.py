@@ -231,9 +231,10 @@ def test_losses_in_another_unit_give_the_same_mixture(
         mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
         mean = metrics["table"]["mean"]
         (verdict,) = (
-            one for one in verdicts_of(read_run(tmp_path / "out"))
+            one
+            for one in verdicts_of(read_run(tmp_path / "out"))
             if one.question == "Is it better than the prior?"
-        )  # fmt: skip
+        )
         expected, apart = mean["expected"]["answer"], mean["differences"]["prior"]
         ends = (expected["loss"] / unit, expected["low"] / unit, expected["high"] / unit)
         found.append((*mixture.weights, *ends, apart["better"]))
@@ -278,17 +279,23 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--max_epochs", "2", "--target_tokens", "80"),
-         "Expected --domain_tokens FILE with --max_epochs and --target_tokens"),
-        (("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
-         "run within 2 epochs, found text for 0.750 of it"),
+        (
+            ("--max_epochs", "2", "--target_tokens", "80"),
+            "Expected --domain_tokens FILE with --max_epochs and --target_tokens",
+        ),
+        (
+            ("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
+            "run within 2 epochs, found text for 0.750 of it",
+        ),
         (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
         (("--runs", "few"), "Expected at least 6 runs, found 2"),
         (("--minimize", "program"), "direction for exam:a, whose name does not say that it is"),
-        (("--method", "regmix", "--scale_up", "few"),
-         "Expected --method bydore with --scale_up, found regmix"),
+        (
+            ("--method", "regmix", "--scale_up", "few"),
+            "Expected --method bydore with --scale_up, found regmix",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_with_tables_leave_nothing(
     more: tuple[str, ...],
     message: str,
@@ -309,17 +316,23 @@ def test_mistakes_with_tables_leave_nothing(
     ("wrong", "message"),
     [
         (["--method", "magic"], "Expected a method (uniform, natural,"),
-        (["--method", "mde", "--runs", "x", "--target", "y"],
-         "Expected --method bydore, regmix or none with --runs, found 'mde'"),
+        (
+            ["--method", "mde", "--runs", "x", "--target", "y"],
+            "Expected --method bydore, regmix or none with --runs, found 'mde'",
+        ),
         ([], "autoscale, mde, mixmin, bydore), found none"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
-        (["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
-         "Expected --at_least without --runs, found them together"),
+        (
+            ["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
+            "Expected --at_least without --runs, found them together",
+        ),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
-        (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
-         "trains proxies here (regmix, d_optimal, autoscale, mde, mixmin, bydore), found 'do"),
+        (
+            ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
+            "trains proxies here (regmix, d_optimal, autoscale, mde, mixmin, bydore), found 'do",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes(
     wrong: list[str],
     message: str,

@@ -86,8 +86,10 @@ def test_natural_weights_are_the_same_for_all(tmp_path: Path) -> None:
     store = ["--vocabulary", "300", "--processes", "0", "--out", str(tmp_path / "store")]
     main(["prepare", *data, *store])
     corpus = open_store(tmp_path / "store")
-    shares = {name: len(text) / sum(map(len, corpus.train.values())) for name, text in
-              corpus.train.items()}  # fmt: skip
+    shares = {
+        name: len(text) / sum(map(len, corpus.train.values()))
+        for name, text in corpus.train.items()
+    }
     natural = corpus.natural()
     assert shares["a"] < 0.7 < 0.8 < natural["a"], "a is sampled"
     given = ["--smoke", "--mixture", "natural", "--data", str(tmp_path / "store")]

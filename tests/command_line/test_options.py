@@ -129,9 +129,23 @@ def test_a_value_is_returned_as_its_type_has_it() -> None:
 
 
 OF_OTHER_TYPES = (
-    True, 3, 2.5, "web", ["web"], [3], [["web"]], {"web": 1}, ("web",), b"web", None,
-    np.int64(3), np.True_, [np.True_], Decimal("2.5"), torch.tensor(2.5),
-)  # fmt: skip
+    True,
+    3,
+    2.5,
+    "web",
+    ["web"],
+    [3],
+    [["web"]],
+    {"web": 1},
+    ("web",),
+    b"web",
+    None,
+    np.int64(3),
+    np.True_,
+    [np.True_],
+    Decimal("2.5"),
+    torch.tensor(2.5),
+)
 
 
 def fits(value: Any, hint: Any) -> bool:

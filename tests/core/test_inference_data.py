@@ -156,8 +156,11 @@ def test_the_evidence_is_constant_data_and_no_observation() -> None:
         mixture_model, *arguments, coords={"part": PARTS}, dims=dims, num_draws=200
     )
     groups = {"posterior", "prior", "constant_data"}
-    assert {name for name in (*groups, "observed_data", "posterior_predictive", "log_likelihood")
-            if name in data} == groups  # fmt: skip
+    assert {
+        name
+        for name in (*groups, "observed_data", "posterior_predictive", "log_likelihood")
+        if name in data
+    } == groups
     assert set(data["posterior"].data_vars) == {"weights", "scale"}
     np.testing.assert_array_equal(data["constant_data"]["linear"].sel(part="legal"), -0.5)
     np.testing.assert_array_equal(data["constant_data"]["precision"], precision)

@@ -314,9 +314,14 @@ def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() 
     for explained, expected in ((0.8, CONCENTRATIONS), (0.7, WITHOUT_SPARSEST)):
         optimum = torch.tensor([explained**0.5, 0.0], dtype=torch.float64)
         found = Matching(
-            gram=eye, cross=optimum, covariance=eye, linear=optimum, precision=eye,
-            optimum=optimum, target=1.0,
-        )  # fmt: skip
+            gram=eye,
+            cross=optimum,
+            covariance=eye,
+            linear=optimum,
+            precision=eye,
+            optimum=optimum,
+            target=1.0,
+        )
         assert found.unexplained == pytest.approx(1 - explained)
         assert found.concentrations == expected
     assert set(WITHOUT_SPARSEST) < set(CONCENTRATIONS)

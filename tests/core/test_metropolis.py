@@ -94,8 +94,9 @@ def test_a_group_begins_at_one_place_and_the_places_are_spread_as_the_evidence()
     expected = torch.linalg.inv(precision)
     error = (expected.diagonal() / len(places)).sqrt()
     assert bool(((places.mean(0) - optimum).abs() < 4 * error).all())
-    torch.testing.assert_close(places.T.cov() / expected, torch.ones(3, 3).double(), rtol=0,
-                               atol=0.2)  # fmt: skip
+    torch.testing.assert_close(
+        places.T.cov() / expected, torch.ones(3, 3).double(), rtol=0, atol=0.2
+    )
 
 
 def test_nested_rhat_by_hand() -> None:

@@ -65,9 +65,14 @@ def matching_of(gram: Tensor, left: Tensor | None = None, noise: float = 1.0) ->
     cross = gram @ optimum + (0 if left is None else left)
     precision = gram @ gram / noise
     return Matching(
-        gram=gram, cross=cross, covariance=covariance,
-        linear=gram @ cross / noise, precision=precision, optimum=optimum, target=1.0,
-    )  # fmt: skip
+        gram=gram,
+        cross=cross,
+        covariance=covariance,
+        linear=gram @ cross / noise,
+        precision=precision,
+        optimum=optimum,
+        target=1.0,
+    )
 
 
 def shorter_step(gram: Tensor, weights: Tensor, length: float) -> Tensor:
@@ -166,9 +171,14 @@ def test_no_other_optimiser_finds_better_ones(times: float, constant: float) -> 
         start = np.random.default_rng(seed).dirichlet(np.ones(6))
         one = {"type": "eq", "fun": lambda x: x.sum() - 1, "jac": np.ones_like}
         found = minimize(
-            loss, start, jac=True, bounds=[(0, 1)] * 6, constraints=one, method="SLSQP",
+            loss,
+            start,
+            jac=True,
+            bounds=[(0, 1)] * 6,
+            constraints=one,
+            method="SLSQP",
             options={"maxiter": 1000, "ftol": 1e-13},
-        )  # fmt: skip
+        )
         others.append(loss(found.x)[0])
     assert loss(mine.numpy())[0] <= min(others) + 1e-6 * abs(min(others))
     if times < 1:  # no text is read twice at the optimum

@@ -78,8 +78,9 @@ def test_rows_that_are_trained_on_are_left_out(store: Path, tmp_path: Path) -> N
     whole = with_validation_file(corpus, path)
     found = copies_in(whole, "exam", corpus.names)
     assert {name: np.flatnonzero(own).tolist() for name, own in found.items()} == {
-        "a": [0, 2], "b": [4]
-    }  # fmt: skip
+        "a": [0, 2],
+        "b": [4],
+    }
     left = without_documents(whole, "exam", np.any([*found.values()], 0))
     fresh = write_lines(tmp_path / "fresh" / "exam.jsonl", [{"text": text} for text in new])
     wanted = with_validation_file(corpus, fresh)

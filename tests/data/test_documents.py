@@ -89,9 +89,13 @@ def test_what_is_left_out_of_documents_is_yielded_with_the_reason() -> None:
     found = read([rows(given, side="train")], CorpusConfig(shortest_document=200))
     left = [(document.row, document.left_out) for document in found if document.text is None]
     assert left == [
-        (1, "too_short"), (2, "empty"), (3, "empty"), (4, "too_short"), (6, "skipped"),
+        (1, "too_short"),
+        (2, "empty"),
+        (3, "empty"),
+        (4, "too_short"),
+        (6, "skipped"),
         (7, "too_short"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_file_lies_on_one_side_in_every_domain() -> None:

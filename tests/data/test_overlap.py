@@ -208,12 +208,15 @@ def test_questions_are_counted_by_their_right_answers_and_by_target(corpus: Toke
         "first": task_of(corpus, questions, 0),
         "last": task_of(corpus, questions, 2),
         "both": task_of(corpus, [[question[0]] for question in questions[2:]]),
-        "empty": tokens_of(corpus, [])
-    }  # fmt: skip
+        "empty": tokens_of(corpus, []),
+    }
     found = find_overlap(corpus, targets, ["b"])
     assert {name: [*own] for name, own in found.standing.items()} == {
-        "first": ["b"], "last": [], "both": ["b"], "empty": []
-    }  # fmt: skip
+        "first": ["b"],
+        "last": [],
+        "both": ["b"],
+        "empty": [],
+    }
     assert found.standing["first"]["b"].tolist() == [True] * 4
     assert found.standing["both"]["b"].tolist() == [True] * 2
     assert [len(own) for own in found.compared.values()] == [4, 4, 2, 0]

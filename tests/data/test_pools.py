@@ -68,8 +68,10 @@ def test_a_pool_holds_its_domains_text() -> None:
     assert found.train["a/*"].ends.tolist() == [30, 70]
     assert found.index["domains"]["a/*"]["train"]["tokens"] == 70
     other = store_of(a__x=30, a__z=40, b=999)
-    hashes = {pooled(s, None, LENGTH).store.index["domains"]["a/*"]["train"]["sha256"]
-              for s in (store, other)}  # fmt: skip
+    hashes = {
+        pooled(s, None, LENGTH).store.index["domains"]["a/*"]["train"]["sha256"]
+        for s in (store, other)
+    }
     assert len(hashes) == 2
     assert found.sha256 == store.sha256, "the text is the same"
     assert gathered({"b": 1, "a/x": 2, "a/y": 3}, {"a/*": {"a/x": 0.4, "a/y": 0.6}}) == {

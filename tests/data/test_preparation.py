@@ -143,11 +143,11 @@ def test_a_sample_of_domains_that_rows_name(kinds: Path, tmp_path: Path) -> None
         assert abs(found["tokens"] - len(whole.train[name])) < 4 * found["standard_error"]
 
 
-def test_a_sample_that_is_broken_off_goes_on(
-    kinds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare(sampled(kinds, 200_000), tmp_path / "whole")
-    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 5_000)
+def prepare_broken_off(
+    plan: Plan, out: Path, monkeypatch: pytest.MonkeyPatch, *, every: int, tries: int
+) -> int:
+    """Prepares with an interruption at every so manyth write, again until it ends; returns how
+    often it said that it goes on."""
     monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     sound, writes = Build._write, 0
@@ -155,19 +155,28 @@ def test_a_sample_that_is_broken_off_goes_on(
     def write(build: Build, *batch: object) -> None:
         nonlocal writes
         writes += 1
-        if writes % 37 == 0:
+        if writes % every == 0:
             raise KeyboardInterrupt
         sound(build, *batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Build, "_write", write)
     with lines_told() as told:
-        for _ in range(30):
+        for _ in range(tries):
             try:
-                prepare(sampled(kinds, 200_000), tmp_path / "out")
+                prepare(plan, out)
                 break
             except KeyboardInterrupt:
                 continue
-    assert sum("going on" in line for line in told) > 3
+    return sum("going on" in line for line in told)
+
+
+def test_a_sample_that_is_broken_off_goes_on(
+    kinds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(sampled(kinds, 200_000), tmp_path / "whole")
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 5_000)
+    plan = sampled(kinds, 200_000)
+    assert prepare_broken_off(plan, tmp_path / "out", monkeypatch, every=37, tries=30) > 3
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
@@ -256,8 +265,10 @@ def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
     assert store.index["empty"] == {"chat": 2}
     assert store.index["too_short"] == {}
     assert store.index["files"] == {
-        "chat": {"drawn": 1}, "notes": {"drawn": 1}, "web": {"drawn": 1, "test split": 1},
-    }  # fmt: skip
+        "chat": {"drawn": 1},
+        "notes": {"drawn": 1},
+        "web": {"drawn": 1, "test split": 1},
+    }
     assert store.index["notes"] == {
         "notes": ["looks like JSON and is read as text, as its ending says"],
         "web": ["text is read from the column 'text', not from code"],
@@ -549,9 +560,10 @@ def test_documents_that_contain_a_target_are_left_out_and_counted(tmp_path: Path
     for side, domains in documents_in(plain).items():
         for name, texts in domains.items():
             left = [
-                one for one in texts
+                one
+                for one in texts
                 if name == "named" or not any(question in one.upper() for question in exam)
-            ]  # fmt: skip
+            ]
             assert found[side][name] == left
     assert (found["train"].keys(), store.names) == (
         documents_in(plain)["train"].keys(),
@@ -570,26 +582,8 @@ def test_a_build_without_targets_that_broke_off_goes_on(
     prepare(without_exam(text, exam=EXAM), tmp_path / "whole")
     monkeypatch.setattr("bydore_pyro.data.build.BATCH", 20_000)
     monkeypatch.setattr("bydore_pyro.data.build.COMPARED", 700)
-    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    sound, writes = Build._write, 0
-
-    def write(build: Build, *batch: object) -> None:
-        nonlocal writes
-        writes += 1
-        if writes % 7 == 0:
-            raise KeyboardInterrupt
-        sound(build, *batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Build, "_write", write)
-    with lines_told() as told:
-        for _ in range(60):
-            try:
-                prepare(without_exam(text, exam=EXAM), tmp_path / "out")
-                break
-            except KeyboardInterrupt:
-                continue
-    assert sum("going on" in line for line in told) > 2
+    plan = without_exam(text, exam=EXAM)
+    assert prepare_broken_off(plan, tmp_path / "out", monkeypatch, every=7, tries=60) > 2
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 

@@ -323,8 +323,9 @@ def test_rows_are_read_under_any_of_their_endings(ending: str, packed: str, tmp_
     if can_be_entered(path):
         return
     for cut in (0, 3000, 10**6):
-        parts = [row for part in (Part(0, cut), Part(cut, None))
-                 for row in read_rows(path, config, part)]  # fmt: skip
+        parts = [
+            row for part in (Part(0, cut), Part(cut, None)) for row in read_rows(path, config, part)
+        ]
         assert [row._replace(reached=0, note=None) for row in parts] == expected
 
 
@@ -395,8 +396,10 @@ def test_what_is_no_plain_text_is_refused_by_name(
 
 def test_columns_with_text_that_are_not_read_are_named_once_a_file(tmp_path: Path) -> None:
     """Also those of lists and mappings, where chats and choices lie, and in every format."""
-    given = [{"text": f"t {i}", "code": "x = 1", "chat": [{"content": "a"}], "n": i, "kind": "k"}
-             for i in range(3)]  # fmt: skip
+    given = [
+        {"text": f"t {i}", "code": "x = 1", "chat": [{"content": "a"}], "n": i, "kind": "k"}
+        for i in range(3)
+    ]
     for name, write in WRITERS.items():
         write(tmp_path / name, given)
         notes = [row.note for row in read_rows(tmp_path / name, RowConfig(domain_column="kind"))]

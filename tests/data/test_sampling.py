@@ -84,8 +84,13 @@ def test_parts_are_spread_and_all_text_can_be_reached(tmp_path: Path) -> None:
         (tmp_path / f"packed/{number}.jsonl.gz").write_bytes(gzip.compress(content.encode()))
         table = pyarrow.Table.from_pylist(rows("t", 200 * number, 200))
         (tmp_path / "table").mkdir(exist_ok=True)
-        parquet.write_table(table, tmp_path / f"table/{number}.parquet", row_group_size=50,
-                            compression="none", use_dictionary=False)  # fmt: skip
+        parquet.write_table(
+            table,
+            tmp_path / f"table/{number}.parquet",
+            row_group_size=50,
+            compression="none",
+            use_dictionary=False,
+        )
     texts = taken(tmp_path, 0.05)
     of_both = {word: [int(t.split()[1]) for t in texts if t.startswith(word)] for word in "pt"}
     assert {i // 200 for i in of_both["p"]} == {0, 1, 2}, "every file"

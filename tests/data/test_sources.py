@@ -168,8 +168,11 @@ def test_bad_data_is_refused(tmp_path: Path) -> None:
 def test_the_pile_by_name(tmp_path: Path) -> None:
     given = [*PILE_DOMAINS, *PILE_WITHDRAWN]
     for part in range(2):
-        rows = [row(name, 22 * j + part, meta={"pile_set_name": name})
-                for j in range(4) for name in given]  # fmt: skip
+        rows = [
+            row(name, 22 * j + part, meta={"pile_set_name": name})
+            for j in range(4)
+            for name in given
+        ]
         write_lines(tmp_path / f"train/{part:02}.jsonl.gz", rows)
     found = sources(f"pile:{tmp_path}")
     withdrawn = {"None": 8 * len(PILE_WITHDRAWN)}
@@ -293,8 +296,9 @@ def test_in_a_tree_of_programs_all_is_text(tmp_path: Path) -> None:
     write_splits(tmp_path / "law", "test.jsonl", "a.jsonl")
     with lines_told() as told:
         found = listed(tmp_path)
-    assert sides(found) == dict.fromkeys([*(f"code/{f}" for f in files), "law/a.jsonl",
-                                          "law/test.jsonl"])  # fmt: skip
+    assert sides(found) == dict.fromkeys(
+        [*(f"code/{f}" for f in files), "law/a.jsonl", "law/test.jsonl"]
+    )
     line = "read as the rest of the domain (called like a held-out split, no train beside it): "
     assert told == [f"{line}law/test.jsonl"]
     names = {source.domain for source in sources(tmp_path / TREE)}
@@ -305,8 +309,14 @@ def test_in_a_tree_of_programs_all_is_text(tmp_path: Path) -> None:
 
 def test_in_a_tree_only_a_name_that_decides_is_no_part_of_a_domain(tmp_path: Path) -> None:
     """The sides may stand above the domains, or one domain may have no train."""
-    write_splits(tmp_path, "train/law/a.jsonl", "validation/law/b.jsonl", "validation/web/c.jsonl",
-                 "test/law/d.jsonl", "code/dev/e.jsonl")  # fmt: skip
+    write_splits(
+        tmp_path,
+        "train/law/a.jsonl",
+        "validation/law/b.jsonl",
+        "validation/web/c.jsonl",
+        "test/law/d.jsonl",
+        "code/dev/e.jsonl",
+    )
     found = listed(tmp_path / TREE)
     assert sides(found) == {
         "code/dev/e.jsonl": None,
@@ -320,8 +330,13 @@ def test_in_a_tree_only_a_name_that_decides_is_no_part_of_a_domain(tmp_path: Pat
 
 def test_sides_in_place_of_domains_are_refused(tmp_path: Path) -> None:
     """Each would be a domain, and the test split would be trained on."""
-    for number, names in enumerate((("train.jsonl", "test.jsonl"), ("law-train.txt", "law-val.txt"),
-                                    ("train/a.txt", "test/a.txt"))):  # fmt: skip
+    for number, names in enumerate(
+        (
+            ("train.jsonl", "test.jsonl"),
+            ("law-train.txt", "law-val.txt"),
+            ("train/a.txt", "test/a.txt"),
+        )
+    ):
         for name in names:
             path = tmp_path / str(number) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -381,8 +396,10 @@ def test_a_tree_of_domains_with_sides_in_their_names(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "a.txt").write_text(name)
     found = listed(f"{tmp_path}/**")
-    by_folder = {source.name.removesuffix("/a.txt"): (source.domain, side)
-             for source, side in zip(found, sides(found).values(), strict=True)}  # fmt: skip
+    by_folder = {
+        source.name.removesuffix("/a.txt"): (source.domain, side)
+        for source, side in zip(found, sides(found).values(), strict=True)
+    }
     assert by_folder == {
         "law_train": ("law", None),
         "law_test": ("law", "test split"),

@@ -156,8 +156,11 @@ def test_the_topmost_name_for_held_out_text_decides() -> None:
     paths = ("train/dev/a.jsonl", "train/train/b.jsonl", "test/train/c.jsonl", "more/d.jsonl")
     found = named_sides(path.split("/") for path in paths)
     assert [(named.side, named.levels) for named in found] == [
-        ("validation", (0, 1)), ("train", (0, 1)), ("test", (0, 1)), (None, ()),
-    ]  # fmt: skip
+        ("validation", (0, 1)),
+        ("train", (0, 1)),
+        ("test", (0, 1)),
+        (None, ()),
+    ]
     pair = {"training/law/train.jsonl": "train", "training/law/test.jsonl": "test"}
     assert sides(*pair) == pair
 

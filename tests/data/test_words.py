@@ -126,11 +126,13 @@ def test_equal_words_have_equal_hashes_and_others_have_others(
     assert of_bytes(" ".join(words)) == hashes
     assert [word.decode() for word in as_words(text.encode()).split()] == words
     changed = "".join(
-        data.draw(st.sampled_from([one.upper(), one.lower()])) if one in string.ascii_letters
-        else data.draw(st.sampled_from("\t\n \r")) if one in " \t\n\r"
+        data.draw(st.sampled_from([one.upper(), one.lower()]))
+        if one in string.ascii_letters
+        else data.draw(st.sampled_from("\t\n \r"))
+        if one in " \t\n\r"
         else one
         for one in text
-    )  # fmt: skip
+    )
     assert of_bytes(f"\n{changed} ") == hashes
     assert of_bytes(text.replace("a", "a-").replace("b", "'b")) == hashes
 

@@ -46,10 +46,15 @@ def tokenizer(tmp_path: Path) -> Path:
 
 def test_bits_per_byte_are_the_mean_over_questions_of_right_answers(tmp_path: Path) -> None:
     """Of an answer of three characters, and of one that is believed with .5 a character."""
-    path = str(write_lines(tmp_path / "own.jsonl", [
-        {"prompt": "Name a bird:", "completion": " owl"},
-        {"prompt": "Name a fish:", "completion": " eel"},
-    ]))  # fmt: skip
+    path = str(
+        write_lines(
+            tmp_path / "own.jsonl",
+            [
+                {"prompt": "Name a bird:", "completion": " owl"},
+                {"prompt": "Name a fish:", "completion": " eel"},
+            ],
+        )
+    )
     found = scores_of(KnownAnswers([("Name a fish:", " eel", 0.5)]), [path])[path]
     assert found["bits_per_byte"] == pytest.approx((UNIFORM + 1) / 2, rel=1e-5)
     error = (UNIFORM - 1) / 2  # sd / sqrt(2) of two

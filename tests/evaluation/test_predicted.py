@@ -11,10 +11,12 @@ from bydore_pyro import answer
 from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation import Predictions, predictions_of
 
-EXPECTED = {"answer": {
-    "arc": answer.Expected(loss=1.5, low=1.4, high=1.7),
-    "law": answer.Expected(loss=3.0, low=2.9, high=3.1),
-}}  # fmt: skip
+EXPECTED = {
+    "answer": {
+        "arc": answer.Expected(loss=1.5, low=1.4, high=1.7),
+        "law": answer.Expected(loss=3.0, low=2.9, high=3.1),
+    }
+}
 
 
 def test_targets_that_are_scored_on_answers_are_compared_by_name(tmp_path: Path) -> None:

@@ -307,8 +307,9 @@ def test_a_domain_may_have_several_paths(tmp_path: Path) -> None:
     mixture = Mixture(names=("law", "web"), weights=(0.25, 0.75))
     text = export(mixture, ExportConfig(to="olmo-core", paths=str(listing))).text
     assert [source["paths"] for source in yaml.safe_load(text)["sources"]] == [
-        ["/a/law/*.npy", "/b/law/*.npy"], ["/a/web.npy"]
-    ]  # fmt: skip
+        ["/a/law/*.npy", "/b/law/*.npy"],
+        ["/a/web.npy"],
+    ]
     config = ExportConfig(to="datasets", paths=str(listing), samples="sequences")
     found = json.loads(export(mixture, config).text)
     assert found["paths"] == [["/a/law", "/b/law/*.npy"], "/a/web.npy"]

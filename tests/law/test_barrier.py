@@ -133,9 +133,13 @@ def test_a_free_unknown_bounds_the_largest_against_linprog() -> None:
     start = torch.tensor([[1 / 3, 1 / 3, 1 / 3, 9]]).double()
     found = barrier_minimum(value, derivatives, start, *NO_BOUNDS, 2).points[0]
     game = linprog(
-        [0, 0, 0, 1], A_ub=np.c_[costs.numpy(), [-1, -1]], b_ub=[0, 0],
-        A_eq=[[1, 1, 1, 0]], b_eq=[1], bounds=[(0, 1)] * 3 + [(None, None)],
-    )  # fmt: skip
+        [0, 0, 0, 1],
+        A_ub=np.c_[costs.numpy(), [-1, -1]],
+        b_ub=[0, 0],
+        A_eq=[[1, 1, 1, 0]],
+        b_eq=[1],
+        bounds=[(0, 1)] * 3 + [(None, None)],
+    )
     assert float(found[3]) == pytest.approx(game.fun, abs=1e-5)
 
 

@@ -20,9 +20,12 @@ from bydore_pyro.mixture import effective_shares
 
 DRAWS = fit_law(*planted(3, 5, noise=0.05)).draws(60)
 STEP = 0.01
-GRID = torch.tensor(
-    [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
-).double() / 100  # fmt: skip
+GRID = (
+    torch.tensor(
+        [(i, j, 100 - i - j) for i, j in itertools.product(range(101), repeat=2) if i + j <= 100]
+    ).double()
+    / 100
+)
 LOSSES = DRAWS.losses(GRID)  # (S, M, T)
 IMPORTANCE = torch.tensor([0.7, 0.2, 0.1])
 BASELINE = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
@@ -97,9 +100,11 @@ def test_a_mixture_that_serves_is_not_refused_at_any_length() -> None:
     for number in range(12):
         draws = fit_law(1234.56789 * 1.37**number * tokens, losses).draws(20, seed=number)
         goal = Goal(
-            objective="none_worse", baseline=BASELINE, tolerance=0.005 * (1 + number % 4),
+            objective="none_worse",
+            baseline=BASELINE,
+            tolerance=0.005 * (1 + number % 4),
             probability=(0.5, 0.8, 0.97)[number % 3],
-        )  # fmt: skip
+        )
         found = best_mixture(draws, goal)
         own = loss_differences(draws, found.weights, BASELINE).amax(1) <= goal.tolerance
         assert float(own.double().mean()) == pytest.approx(found.probability)
@@ -110,9 +115,11 @@ def test_a_baseline_outside_the_bounds() -> None:
     """A mixture that serves enough draws is found, and the best of these; else it is refused."""
     for tolerance, at_most in ((0.3, 0.45), (0.05, 0.46), (0.06, 0.42)):
         goal = Goal(
-            objective="none_worse", baseline=BASELINE, tolerance=tolerance,
+            objective="none_worse",
+            baseline=BASELINE,
+            tolerance=tolerance,
             at_most=torch.tensor([1, at_most, 1]).double(),
-        )  # fmt: skip
+        )
         found = best_mixture(DRAWS, goal)
         apart = LOSSES - DRAWS.losses(BASELINE[None])
         served = (apart.amax(2) <= tolerance).double().mean(0) * (GRID[:, 1] <= at_most)
@@ -123,8 +130,10 @@ def test_a_baseline_outside_the_bounds() -> None:
         assert found.probability >= 0.9
         assert float(found.weights[1]) <= at_most
     narrow = Goal(
-        objective="none_worse", baseline=BASELINE, at_most=torch.tensor([1, 0.05, 1]),
-    )  # fmt: skip
+        objective="none_worse",
+        baseline=BASELINE,
+        at_most=torch.tensor([1, 0.05, 1]),
+    )
     for decide in (best_mixture, best_mixture_draws):
         with pytest.raises(ValueError, match="than under the baseline by more than the") as found_:
             decide(DRAWS, narrow)
@@ -141,9 +150,12 @@ def test_some_draws_that_no_mixture_serves() -> None:
     hard = int((ordered[1:5] - ordered[2:6]).argmax()) + 2  # of sixty so many cannot be served
     tolerance = float(ordered[hard - 1 : hard + 1].mean())
     goal = Goal(
-        objective="none_worse", baseline=BASELINE, tolerance=tolerance, at_most=at_most,
+        objective="none_worse",
+        baseline=BASELINE,
+        tolerance=tolerance,
+        at_most=at_most,
         probability=0.9,
-    )  # fmt: skip
+    )
     found = best_mixture_draws(DRAWS, goal)
     assert found.shape == (60, 3)
     assert (found[:, 1] <= 0.45).all()
@@ -165,10 +177,14 @@ def test_bounds_are_kept_and_their_prices_are_differences() -> None:
 
     def objective(more_least: float, more_most: float) -> Decision:
         third, first = torch.tensor([0, 0, 1.0]), torch.tensor([1.0, 0, 0])
-        return best_mixture(DRAWS, Goal(
-            importance=IMPORTANCE, at_least=at_least + more_least * third,
-            at_most=at_most + more_most * first,
-        ))  # fmt: skip
+        return best_mixture(
+            DRAWS,
+            Goal(
+                importance=IMPORTANCE,
+                at_least=at_least + more_least * third,
+                at_most=at_most + more_most * first,
+            ),
+        )
 
     found = objective(0, 0)
     assert float(found.weights[2]) == pytest.approx(float(at_least[2]), abs=1e-4)
@@ -213,9 +229,13 @@ def test_every_bound_holds_exactly(name: str, objective: Any) -> None:
     lower, upper = (torch.tensor(one, dtype=torch.double) for one in BOUNDS[name])
     keep = objective == "none_worse"
     goal = Goal(
-        objective=objective, at_least=lower, at_most=upper, tolerance=3.0,
-        baseline=BASELINE if keep else None, importance=IMPORTANCE,
-    )  # fmt: skip
+        objective=objective,
+        at_least=lower,
+        at_most=upper,
+        tolerance=3.0,
+        baseline=BASELINE if keep else None,
+        importance=IMPORTANCE,
+    )
     found, each = best_mixture(DRAWS, goal), best_mixture_draws(DRAWS, goal)
     for weights in (found.weights, *each):
         assert (weights >= lower).all()
@@ -257,10 +277,14 @@ def test_a_decision_does_not_depend_on_the_unit_of_the_losses(objective: Any, un
     def decided(scale: float) -> tuple[Decision, Tensor]:
         draws = fit_law(tokens, scale * losses.double(), cross).draws(60)
         goal = Goal(
-            objective=objective, importance=IMPORTANCE, tolerance=0.05 * scale,
-            baseline=BASELINE if objective == "none_worse" else None, probability=0.8,
-            at_most=torch.tensor([1, 0.46, 0.3]), levels=scale * torch.tensor([0, 0.1, 0]).double(),
-        )  # fmt: skip
+            objective=objective,
+            importance=IMPORTANCE,
+            tolerance=0.05 * scale,
+            baseline=BASELINE if objective == "none_worse" else None,
+            probability=0.8,
+            at_most=torch.tensor([1, 0.46, 0.3]),
+            levels=scale * torch.tensor([0, 0.1, 0]).double(),
+        )
         return best_mixture(draws, goal), best_mixture_draws(draws, goal)
 
     (plain, each), (other, other_each) = decided(1.0), decided(unit)
@@ -290,9 +314,13 @@ def test_targets_made_of_rows_against_the_grid(objective: Any, made: Tensor, fre
     """In expectation over draws, and of each draw; a tolerance that binds in one draw in two."""
     bound = objective == "none_worse"
     goal = Goal(
-        objective=objective, composition=made, importance=IMPORTANCE, effective=fresh,
-        baseline=BASELINE if bound else None, tolerance=0.01,
-    )  # fmt: skip
+        objective=objective,
+        composition=made,
+        importance=IMPORTANCE,
+        effective=fresh,
+        baseline=BASELINE if bound else None,
+        tolerance=0.01,
+    )
 
     def values(losses: Tensor) -> Tensor:
         return losses.amax(-1) if objective == "worst" else losses @ IMPORTANCE.double()
@@ -325,9 +353,12 @@ def test_targets_without_importance_are_protected() -> None:
     """They count in the promise, not in the mean."""
     importance = torch.tensor([1.0, 0, 0])
     goal = Goal(
-        objective="none_worse", baseline=BASELINE, importance=importance, tolerance=0.05,
+        objective="none_worse",
+        baseline=BASELINE,
+        importance=importance,
+        tolerance=0.05,
         probability=0.8,
-    )  # fmt: skip
+    )
     found = best_mixture(DRAWS, goal)
     assert found.objective == pytest.approx(float(found.losses[0]))
     worse = loss_differences(DRAWS, found.weights, BASELINE)

@@ -32,7 +32,7 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
         ({"at_least": -BASELINE}, "Expected 0 <= at_least <= at_most"),
         ({"objective": "none_worse", "baseline": 2 * BASELINE}, "of sum 1, actual sum 2"),
     ],
-)  # fmt: skip
+)
 def test_goals_that_cannot_be(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as found:  # noqa: PT011
         Programme.of(DRAWS, Goal(**given))

@@ -133,9 +133,11 @@ def test_it_agrees_with_the_pyro_model_given_what_targets_share(
     fitted, copies, new = law.fitted, 200_000, unseen(3, 5)
     found = law.draws(4000).losses(new)
     shared = {
-        "m_S": fitted.shared[0, 1], "m_g": fitted.shared[0, 2],
-        "m": law.openness[0], "m_s": fitted.scale[0].log() / 2,
-    }  # fmt: skip
+        "m_S": fitted.shared[0, 1],
+        "m_g": fitted.shared[0, 2],
+        "m": law.openness[0],
+        "m_s": fitted.scale[0].log() / 2,
+    }
     for t in range(3):
         repeated = laplace.LawRuns(
             **{

@@ -31,14 +31,16 @@ def changed(table: torch.Tensor, value: float) -> torch.Tensor:
         ({"tokens": changed(TOKENS, -0.1)}, "Expected finite tokens >= 0, some in every run"),
         ({"transfer": CROSS[:2]}, "Expected finite transfer (T, K) = (3, 3), actual (2, 3)"),
         ({"transfer": changed(CROSS, 0.0)}, "Expected c_tt > 0, actual 0 at target 1"),
-        ({"losses": torch.cat([LOSSES[:, :2], torch.full((6, 1), 2.5)], 1)},
-         "Expected losses that vary over the runs, actual target 2: all 2.5"),
+        (
+            {"losses": torch.cat([LOSSES[:, :2], torch.full((6, 1), 2.5)], 1)},
+            "Expected losses that vary over the runs, actual target 2: all 2.5",
+        ),
         ({"losses": LOSSES[:, :0]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (6, 0)"),
         ({"own": [0.5, 0.3, 0.2]}, "3 own domains, integers in [-1, 2], actual [0.5, 0.3"),
         ({"own": [0, 1]}, "Expected 3 own domains, integers in [-1, 2], actual [0, 1]"),
         ({"rho": 0.0}, "Expected rho in (0, 1], actual 0.0"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as found:  # noqa: PT011
         fit_law(**{"tokens": TOKENS, "losses": LOSSES, "transfer": CROSS, **given})

@@ -46,9 +46,14 @@ def test_gradient_and_hessian_are_those_of_the_value(
     importance = torch.tensor([0.7, 0.0, 0.3] if made is None else [0.7, 0.3])
     levels = torch.linspace(0, 0.5, len(importance))
     goal = Goal(
-        objective=objective, baseline=baseline, tolerance=1.0, importance=importance,
-        composition=made, effective=effective if each else None, levels=levels,
-    )  # fmt: skip
+        objective=objective,
+        baseline=baseline,
+        tolerance=1.0,
+        importance=importance,
+        composition=made,
+        effective=effective if each else None,
+        levels=levels,
+    )
     programme = Programme.of(some_draws(free), goal, each)
     if objective == "none_worse":
         programme = programme.without_hardest(programme.inside, 0 if each else 1)

@@ -19,8 +19,15 @@ def test_no_other_solver_finds_a_lower_loss(seed: int) -> None:
     losses, shares = rng.gamma(2.0, size=(6, 40)), rng.dirichlet(np.ones(40))
     found = mixmin_weights(losses, shares)
     simplex = {"type": "eq", "fun": lambda p: p.sum() - 1}
-    other = minimize(loss, np.full(6, 1 / 6), (losses, shares), "SLSQP", bounds=[(0, 1)] * 6,
-                     constraints=simplex, options={"ftol": 1e-12})  # fmt: skip
+    other = minimize(
+        loss,
+        np.full(6, 1 / 6),
+        (losses, shares),
+        "SLSQP",
+        bounds=[(0, 1)] * 6,
+        constraints=simplex,
+        options={"ftol": 1e-12},
+    )
     assert loss(found, losses, shares) == pytest.approx(other.fun, abs=2e-6)
     np.testing.assert_allclose(found, other.x, atol=5e-3)
 

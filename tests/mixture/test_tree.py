@@ -15,8 +15,10 @@ WEIGHTS = np.random.default_rng(0).dirichlet(np.full(60, 0.3))
 
 def test_few_domains_without_paths_are_only_ordered() -> None:
     assert shown_rows(["a", "b", "c"], [0.2, 0.5, 0.3]) == [
-        Row("b", (1,), "domain"), Row("c", (2,), "domain"), Row("a", (0,), "domain"),
-    ]  # fmt: skip
+        Row("b", (1,), "domain"),
+        Row("c", (2,), "domain"),
+        Row("a", (0,), "domain"),
+    ]
     rows = shown_rows([str(k) for k in range(25)], [0.0] * 25, most=24)
     assert [row.name for row in rows[:2]] == ["0", "1"], "ties in order"
     assert rows[-1] == Row("the rest (1 domain)", (24,), "rest")
@@ -28,8 +30,9 @@ def test_the_tree_shows_the_largest_and_every_sum_is_right() -> None:
     largest = sorted(range(60), key=lambda k: -WEIGHTS[k])[:MOST_SHOWN]
     assert {*domains} == {NAMES[k] for k in largest}
     for row in rows[:-1]:
-        below = [k for k, name in enumerate(NAMES) if name == row.name or
-                 name.startswith(f"{row.name}/")]  # fmt: skip
+        below = [
+            k for k, name in enumerate(NAMES) if name == row.name or name.startswith(f"{row.name}/")
+        ]
         assert [*row.places] == below
         assert row.depth == row.name.count("/"), "every branch has several domains"
         assert row.label == "  " * row.depth + row.name

@@ -80,8 +80,19 @@ def arguments(store: Path) -> list[str]:
     settings = store.parent / "settings.yaml"
     settings.write_text("guide_warmup: 3\n")
     given = ["search", "--smoke", "--data", str(store), "--validation", "a", "--device", "cpu"]
-    return [*given, "--steps", "9", "--checkpoint_every", "5", "--config", str(settings),
-            "--batch_sequences", "7", "--round_sequences", "7"]  # fmt: skip
+    return [
+        *given,
+        "--steps",
+        "9",
+        "--checkpoint_every",
+        "5",
+        "--config",
+        str(settings),
+        "--batch_sequences",
+        "7",
+        "--round_sequences",
+        "7",
+    ]
 
 
 @pytest.fixture(scope="module")

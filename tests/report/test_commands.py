@@ -66,8 +66,11 @@ def test_how_shards_and_text_are_read_is_said_again(record: RunRecord) -> None:
     told = " ".join(line(record, "train", config=config))
     of_shards = "--data dolma:x --tokenizer t --separator 0 --validation_fraction 0.2 --model"
     assert of_shards in told
-    config = {"run": {"data": "my text"}, "corpus": {"validation_fraction": 0.2, "data_seed": 0},
-              "rows": {"text_column": "body", "on_error": "stop"}}  # fmt: skip
+    config = {
+        "run": {"data": "my text"},
+        "corpus": {"validation_fraction": 0.2, "data_seed": 0},
+        "rows": {"text_column": "body", "on_error": "stop"},
+    }
     told = line(record, "prepare", config=config)
     assert told[2:8] == [
         "--data",
@@ -110,8 +113,12 @@ def test_of_a_sample_all_of_the_text_is_prepared_first(record: RunRecord, store:
     told = line(record, "prepare", config=config, index=sampled)
     assert told[2:] == ["--data", "environment", "--tokenizer", str(record.path), "--out", "STORE"]
     assert line(record, "train", config=config, index=sampled)[5:10] == [
-        "STORE", "--model", "models/target-60m", "--tokens", "1B",
-    ]  # fmt: skip
+        "STORE",
+        "--model",
+        "models/target-60m",
+        "--tokens",
+        "1B",
+    ]
 
 
 def test_lines_are_for_what_was_asked_about(record: RunRecord) -> None:

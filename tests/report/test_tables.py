@@ -59,8 +59,10 @@ def test_weights(record: RunRecord) -> None:
     table = weights_table(record)
     assert [row[0] for row in table.rows] == list(NAMES)
     assert cells(table, "code") == {
-        "weight": "0.4596", "94 % interval": "0.306 to 0.689", "epochs": "0.50",
-    }  # fmt: skip
+        "weight": "0.4596",
+        "94 % interval": "0.306 to 0.689",
+        "epochs": "0.50",
+    }
     told = cells(weights_table(record_of(metrics={"outlook": outlook_of()})), "code")
     assert told["within 0.01 nats"] == "0.100 to 0.300"
     bare = Mixture(names=NAMES, weights=(0.25,) * 4)
@@ -111,9 +113,10 @@ def test_several_targets_are_told_apart() -> None:
     one = plain(TargetRecord(importance=0.5, composition=share, unexplained=0.2))
     table = targets_table(record_of(metrics={"targets": {"x": one, "y": one}}))
     assert cells(table, "y") == {
-        "importance": "50 %", "unexplained": "20 %",
+        "importance": "50 %",
+        "unexplained": "20 %",
         "made most of": "code 50 %, law 30 %, prose 15 %",
-    }  # fmt: skip
+    }
     alone = targets_table(record_of(metrics={"targets": {"x": one}}))
     assert cells(alone, "x")["made most of"] == "code 50 %, law 30 %, prose 15 %"
     assert alone.caption == "What the target is made of"
@@ -173,9 +176,12 @@ def test_how_far_a_weight_may_move_is_in_nats_where_losses_are() -> None:
 def test_rounds() -> None:
     record = record_of(metrics=metrics_of(matching=matching_of()))
     assert cells(round_table(record), "2") == {
-        "after step": "20", "sequences": "1,002", "validation loss": "4.000",
-        "unexplained": "4.0 %", "scale": "1.06",
-    }  # fmt: skip
+        "after step": "20",
+        "sequences": "1,002",
+        "validation loss": "4.000",
+        "unexplained": "4.0 %",
+        "scale": "1.06",
+    }
 
 
 def test_seeds_have_the_mean_and_the_ends_of_each_weight(tmp_path: Path) -> None:
@@ -220,8 +226,10 @@ def test_targets_come_first_then_the_domains_that_change_most() -> None:
     header = ["nats per token on", "this mixture", "than uniform", "than natural"]
     assert table.header == header
     assert tuple(table.rows[0][1:]) == (
-        "2.000 (1.750 to 2.250)", "-0.200 (-0.500 to +0.100)", "-0.100 (-0.400 to +0.200)",
-    )  # fmt: skip
+        "2.000 (1.750 to 2.250)",
+        "-0.200 (-0.500 to +0.100)",
+        "-0.100 (-0.400 to +0.200)",
+    )
     assert table.rows[3][2] == "+0.700 (+0.400 to +1.000)"
     assert outlook_table(planted(), JUDGED).header[1] == JUDGED
 

@@ -202,9 +202,12 @@ def test_without_new_sequences_there_is_no_verdict_on_fresh_text() -> None:
 
 @pytest.mark.parametrize(
     ("better", "level", "answer", "shown"),
-    [(0.95, "good", "Yes", "95 %"), (0.897, "careful", "Open", "89.7 %"),
-     (0.02, "bad", "No", "2.0 %")],
-)  # fmt: skip
+    [
+        (0.95, "good", "Yes", "95 %"),
+        (0.897, "careful", "Open", "89.7 %"),
+        (0.02, "bad", "No", "2.0 %"),
+    ],
+)
 def test_a_verdict_is_about_a_difference_in_loss(
     better: float, level: str, answer: str, shown: str
 ) -> None:
@@ -257,7 +260,7 @@ def test_no_target_worse_has_its_probability() -> None:
 @pytest.mark.parametrize(
     ("held", "asked", "level"),
     [(0.9, 0.9, "good"), (0.93, 0.95, "careful"), (0.49, 0.9, "bad"), (0.0, None, "bad")],
-)  # fmt: skip
+)
 def test_the_level_follows_from_the_probability(
     held: float, asked: float | None, level: str
 ) -> None:

@@ -72,8 +72,9 @@ def test_points_have_no_draws_and_go_on_after_any_step(
     assert found.metrics.search.tokens == whole.metrics.search.tokens
     assert found.validation_losses == whole.validation_losses
     left, right = (p / "trajectory.nc" for p in (out, tmp_path / "whole"))
-    xarray.testing.assert_identical(*(xarray.load_dataset(p, engine="h5netcdf")
-                                      for p in (left, right)))  # fmt: skip
+    xarray.testing.assert_identical(
+        *(xarray.load_dataset(p, engine="h5netcdf") for p in (left, right))
+    )
     for name, parameter in whole.proxy.parameters.items():
         assert torch.equal(parameter, found.proxy.parameters[name])
 

@@ -65,9 +65,7 @@ def test_the_environment_has_a_target_of_its_own() -> None:
     assert parse("--data", "store").resolved().question.validation == []
 
 
-@pytest.mark.parametrize(
-    "given", ["--consumed read.json", "--checkpoint model --max_epochs 2"]
-)  # fmt: skip
+@pytest.mark.parametrize("given", ["--consumed read.json", "--checkpoint model --max_epochs 2"])
 def test_what_was_read_needs_a_run_of_some_length(given: str) -> None:
     with pytest.raises(ValueError, match=f"--target_tokens with {given.split()[-2]}, found none"):
         parse(*given.split())

@@ -109,9 +109,20 @@ def test_references_are_what_everybody_knows_and_the_baseline(
 
 def test_a_question_holds_all_of_it(store: Path, three: Domains) -> None:
     options = options_for(
-        store, "--objective", "none_worse", "--baseline", "uniform", "--tolerance", "0.1",
-        "--probability", "0.8", "--at_least", "a=0.1", "--at_most", "b=0.5",
-    )  # fmt: skip
+        store,
+        "--objective",
+        "none_worse",
+        "--baseline",
+        "uniform",
+        "--tolerance",
+        "0.1",
+        "--probability",
+        "0.8",
+        "--at_least",
+        "a=0.1",
+        "--at_most",
+        "b=0.5",
+    )
     asked = question_of(options, three)
     goal = asked.goal
     assert (goal.objective, goal.tolerance, goal.probability) == ("none_worse", 0.1, 0.8)

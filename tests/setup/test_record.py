@@ -66,8 +66,10 @@ def read(file: Path, content: Any) -> Metrics:
 
 def test_what_is_written_is_read(file: Path) -> None:
     assert plain(WHOLE)["guide_fit"] == {
-        "khat": "infinite", "effective_draws": 3.5, "draws": 9,
-    }  # fmt: skip
+        "khat": "infinite",
+        "effective_draws": 3.5,
+        "draws": 9,
+    }
     assert read(file, plain(WHOLE)) == WHOLE
     assert plain(Metrics()) == {}
     assert plain(MethodDetails(runs=3.0)) == {"runs": 3.0}

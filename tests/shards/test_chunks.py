@@ -75,28 +75,62 @@ def cut(path: Path, size: int) -> None:
 
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("litdata", lambda f: cut(f / "index.json", 9), "an index of chunks, found .*index.json: "),
-    ("litdata", lambda f: edit(f / "index.json", lambda i: i["config"].update(
-        data_format=["no_header_tensor:16"])), "items of 4-byte tokens, found others: .*bin"),
-    ("litdata", lambda f: edit(f / "index.json", lambda i: i["config"].update(
-        compression="zstd")), "not compressed, found zstd"),
+    (
+        "litdata",
+        lambda f: edit(
+            f / "index.json", lambda i: i["config"].update(data_format=["no_header_tensor:16"])
+        ),
+        "items of 4-byte tokens, found others: .*bin",
+    ),
+    (
+        "litdata",
+        lambda f: edit(f / "index.json", lambda i: i["config"].update(compression="zstd")),
+        "not compressed, found zstd",
+    ),
     ("litdata", lambda f: (f / "chunk-0-1.bin").unlink(), r"found .*chunk-0-1\.bin: No such file"),
     ("litdata", lambda f: cut(f / "chunk-0-1.bin", 201), "found a chunk of 201 bytes: .*0-1.bin"),
-    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
-        compression="zstd")), "MDS that is not compressed"),
-    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
-        column_names=["name", "text"])), "a column tokens or input_ids"),
-    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
-        column_sizes=[None, 999])), "columns within their samples"),
-    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(samples=3)),
-     "Expected 3 samples, as .*index.json says, found .*mds"),
-    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0]["raw_data"].update(bytes=3)),
-     "Expected 3 bytes, as .*index.json says, found .*mds"),
-    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
-        column_encodings=["str", "ndarray:uint16:3"])), "as large as their shapes, found"),
+    (
+        "mds",
+        lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(compression="zstd")),
+        "MDS that is not compressed",
+    ),
+    (
+        "mds",
+        lambda f: edit(
+            f / "index.json", lambda i: i["shards"][0].update(column_names=["name", "text"])
+        ),
+        "a column tokens or input_ids",
+    ),
+    (
+        "mds",
+        lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(column_sizes=[None, 999])),
+        "columns within their samples",
+    ),
+    (
+        "mds",
+        lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(samples=3)),
+        "Expected 3 samples, as .*index.json says, found .*mds",
+    ),
+    (
+        "mds",
+        lambda f: edit(f / "index.json", lambda i: i["shards"][0]["raw_data"].update(bytes=3)),
+        "Expected 3 bytes, as .*index.json says, found .*mds",
+    ),
+    (
+        "mds",
+        lambda f: edit(
+            f / "index.json",
+            lambda i: i["shards"][0].update(column_encodings=["str", "ndarray:uint16:3"]),
+        ),
+        "as large as their shapes, found",
+    ),
     ("mds", lambda f: (f / "index.json").write_text("[" * 100_000), "that is nested too deeply"),
-    ("litdata", lambda f: edit(f / "index.json", lambda i: i["chunks"][1].update(chunk_size=3)),
-     "Expected 3 items, as .*index.json says, found 20"),
-]  # fmt: skip
+    (
+        "litdata",
+        lambda f: edit(f / "index.json", lambda i: i["chunks"][1].update(chunk_size=3)),
+        "Expected 3 items, as .*index.json says, found 20",
+    ),
+]
 
 
 @pytest.mark.parametrize(("kind", "damage", "message"), DAMAGES)

@@ -115,19 +115,42 @@ def ledger_of(path: Path, **changes: object) -> Path:
 def test_a_levanter_cache_is_whole_or_refused(tmp_path: Path) -> None:
     pytest.importorskip("tensorstore")
     made = documents(count=120)
-    for number, (damage, message) in enumerate((
-        (lambda p: ledger_of(p, is_finished=False), "a finished shard, found one that is not"),
-        (lambda p: ledger_of(p, total_num_rows=119), "Expected 119 rows, as .*ledger.json says"),
-        (lambda p: ledger_of(p, total_num_rows=2**50), "Expected .* rows, as .*ledger.json says"),
-        (lambda p: ledger_of(p, field_counts={"input_ids": 7}), "Expected 7 tokens, as .*ledger"),
-        (lambda p: ledger_of(p).unlink(), "Expected a file of a shard, found .*ledger.json: No su"),
-        (lambda p: ledger_of(p).write_text("[" * 100_000), "nested too deeply"),
-        (lambda p: shutil.rmtree(p.parents[1] / "data" / "c"), "2 chunks of numbers .*data, found"),
-        (lambda p: (p.parents[1] / "data/c/1").unlink(), "2 chunks of numbers .*data, found 1"),
-        (lambda p: rewritten(p.parents[1] / "data/c/0", None), "2 chunks of numbers .*, found 1"),
-        (lambda p: first_offset(p, 2**50), "Expected 120 rows, as .*ledger.json says"),
-        (lambda p: (first_offset(p, 2**50), ledger_of(p, total_num_rows=2**50)), "chunks of numb"),
-    )):  # fmt: skip
+    for number, (damage, message) in enumerate(
+        (
+            (lambda p: ledger_of(p, is_finished=False), "a finished shard, found one that is not"),
+            (
+                lambda p: ledger_of(p, total_num_rows=119),
+                "Expected 119 rows, as .*ledger.json says",
+            ),
+            (
+                lambda p: ledger_of(p, total_num_rows=2**50),
+                "Expected .* rows, as .*ledger.json says",
+            ),
+            (
+                lambda p: ledger_of(p, field_counts={"input_ids": 7}),
+                "Expected 7 tokens, as .*ledger",
+            ),
+            (
+                lambda p: ledger_of(p).unlink(),
+                "Expected a file of a shard, found .*ledger.json: No su",
+            ),
+            (lambda p: ledger_of(p).write_text("[" * 100_000), "nested too deeply"),
+            (
+                lambda p: shutil.rmtree(p.parents[1] / "data" / "c"),
+                "2 chunks of numbers .*data, found",
+            ),
+            (lambda p: (p.parents[1] / "data/c/1").unlink(), "2 chunks of numbers .*data, found 1"),
+            (
+                lambda p: rewritten(p.parents[1] / "data/c/0", None),
+                "2 chunks of numbers .*, found 1",
+            ),
+            (lambda p: first_offset(p, 2**50), "Expected 120 rows, as .*ledger.json says"),
+            (
+                lambda p: (first_offset(p, 2**50), ledger_of(p, total_num_rows=2**50)),
+                "chunks of numb",
+            ),
+        )
+    ):
         path = write_levanter(tmp_path / str(number), made)
         assert (path.parents[1] / "data" / "c" / "1").is_file()
         opened("levanter", path)
@@ -156,8 +179,9 @@ def test_padding_of_rows_is_told_by_their_columns(tmp_path: Path) -> None:
         ("attention_mask", [[int(i < n) for i in range(6)] for n in real]),
         ("length", real),
     ):
-        table = pyarrow.table({"input_ids": pyarrow.array(rows, pyarrow.list_(pyarrow.uint16())),
-                               name: column})  # fmt: skip
+        table = pyarrow.table(
+            {"input_ids": pyarrow.array(rows, pyarrow.list_(pyarrow.uint16())), name: column}
+        )
         parquet.write_table(table, tmp_path / "a.parquet")
         with pyarrow.ipc.new_stream(tmp_path / "a.arrow", table.schema) as writer:
             writer.write_table(table)

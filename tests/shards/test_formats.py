@@ -26,9 +26,18 @@ def test_every_format_has_its_writer_here() -> None:
     assert [*WRITERS] == [*READERS]
     assert READERS["megatron"] == Reader(read_megatron, (".idx",), (".bin",))
     assert [reader.read for reader in READERS.values()] == [
-        read_megatron, read_dolma, read_numpy, read_nanotron, read_levanter, read_litdata, read_mds,
-        read_llmc, read_litpkds, read_nanogpt, read_datasets,
-    ]  # fmt: skip
+        read_megatron,
+        read_dolma,
+        read_numpy,
+        read_nanotron,
+        read_levanter,
+        read_litdata,
+        read_mds,
+        read_llmc,
+        read_litpkds,
+        read_nanogpt,
+        read_datasets,
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["<u2", "<u4"])

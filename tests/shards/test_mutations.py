@@ -81,8 +81,17 @@ def numbers_in(content: Any, path: tuple = ()) -> Iterator[tuple]:
 def declared(file: Path, draw: Callable[[Any], Any]) -> None:
     """Changes one number that a file declares, if it declares any."""
     content = file.read_bytes()
-    change = draw(st.sampled_from([lambda n: n + 1, lambda n: max(0, n - 1), lambda n: n * 2,
-                                   lambda n: 0, lambda n: 2**50]))  # fmt: skip
+    change = draw(
+        st.sampled_from(
+            [
+                lambda n: n + 1,
+                lambda n: max(0, n - 1),
+                lambda n: n * 2,
+                lambda n: 0,
+                lambda n: 2**50,
+            ]
+        )
+    )
     if file.suffix == ".json":
         whole = json.loads(content)
         places = list(numbers_in(whole))

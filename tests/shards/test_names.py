@@ -13,13 +13,33 @@ from bydore_pyro.shards.names import holds_no_text, missing_numbers, require_all
 @pytest.mark.parametrize(
     "name",
     [
-        "part-0.mask", "mask_0", "Loss_Mask", "lossMask-3", "attention_mask.0", "attn_mask",
-        "labels", "train_labels_001", "0.label", "position_ids", "PositionIds_0", "pos_ids",
-        "seg_ids_", "segment_ids-00", "doc_ids", "document_idx", "docids", "token_type_ids_3",
-        "cu_seqlens", "doc_lengths", "offsets", "x-document_index", "sample_idx", "loss_weights",
+        "part-0.mask",
+        "mask_0",
+        "Loss_Mask",
+        "lossMask-3",
+        "attention_mask.0",
+        "attn_mask",
+        "labels",
+        "train_labels_001",
+        "0.label",
+        "position_ids",
+        "PositionIds_0",
+        "pos_ids",
+        "seg_ids_",
+        "segment_ids-00",
+        "doc_ids",
+        "document_idx",
+        "docids",
+        "token_type_ids_3",
+        "cu_seqlens",
+        "doc_lengths",
+        "offsets",
+        "x-document_index",
+        "sample_idx",
+        "loss_weights",
         "domain_ids",
     ],
-)  # fmt: skip
+)
 def test_names_of_files_without_text(name: str) -> None:
     assert holds_no_text((), name)
 
@@ -27,11 +47,24 @@ def test_names_of_files_without_text(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "part-0", "input_ids", "token_ids_part_0000", "tokens", "damask", "composition", "position",
-        "docs_0", "segments", "law_train_000001", "documents", "text_document", "unmasked",
-        "index", "weights_of_history", "sequences",
+        "part-0",
+        "input_ids",
+        "token_ids_part_0000",
+        "tokens",
+        "damask",
+        "composition",
+        "position",
+        "docs_0",
+        "segments",
+        "law_train_000001",
+        "documents",
+        "text_document",
+        "unmasked",
+        "index",
+        "weights_of_history",
+        "sequences",
     ],
-)  # fmt: skip
+)
 def test_names_of_files_with_text(name: str) -> None:
     assert not holds_no_text((), name)
 

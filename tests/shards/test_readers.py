@@ -216,9 +216,16 @@ def test_a_small_file_of_lines_cannot_fill_the_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "ending"),
-    [("dolma", ".npy"), ("dolma", ".csv.gz"), ("nanotron", ".ds"), ("nanotron", ".ds.index"),
-     ("nanotron", ".ds.metadata"), ("megatron", ".bin"), ("llmc", ".bin")],
-)  # fmt: skip
+    [
+        ("dolma", ".npy"),
+        ("dolma", ".csv.gz"),
+        ("nanotron", ".ds"),
+        ("nanotron", ".ds.index"),
+        ("nanotron", ".ds.metadata"),
+        ("megatron", ".bin"),
+        ("llmc", ".bin"),
+    ],
+)
 def test_a_pipe_is_never_waited_for(kind: str, ending: str, tmp_path: Path) -> None:
     path = WRITERS[kind](tmp_path / "a", documents())
     pipe = tmp_path / f"a{ending}"

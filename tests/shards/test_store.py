@@ -295,8 +295,21 @@ def test_what_no_document_divides_is_held_out_by_position(
     ):
         open_shards(data, None, replace(asked, separator=280), cache=tmp_path)
     with pytest.raises(SystemExit):  # a training reads shards as the search did
-        main(["train", "--mixture", "natural", "--data", data, "--out", str(tmp_path / "out"),
-              "--tokenizer", str(store / "tokenizer"), "--separator", "280"])  # fmt: skip
+        main(
+            [
+                "train",
+                "--mixture",
+                "natural",
+                "--data",
+                data,
+                "--out",
+                str(tmp_path / "out"),
+                "--tokenizer",
+                str(store / "tokenizer"),
+                "--separator",
+                "280",
+            ]
+        )
     assert "Expected a separator below 280" in capsys.readouterr().err
 
 
@@ -446,12 +459,15 @@ def test_a_split_and_a_part_of_it_are_not_both_read(store: Path, tmp_path: Path)
 TWICE = [
     ("dolma", lambda f: named(f / "a/train/part-0.npy", "labels_mask_part-0.npy"), "no text of th"),
     ("nanotron", lambda f: named(f / "a/train/part-0.ds", "part-0_unshuffled.ds"), "no text of th"),
-    ("datasets", lambda f: named(next((f / "a/train/part-0").glob("*.arrow")), "cache-1.arrow"),
-     "no text of their own: 1: part-0/cache-1.arrow"),
+    (
+        "datasets",
+        lambda f: named(next((f / "a/train/part-0").glob("*.arrow")), "cache-1.arrow"),
+        "no text of their own: 1: part-0/cache-1.arrow",
+    ),
     ("mds", lambda f: merged(f / "a/train"), "parts of what is read whole: 2: index.json"),
     ("litdata", lambda f: (f / "a/README.md").write_text("x"), "no shards: 1: README.md"),
     ("megatron", lambda f: (f / "a/.ipynb_checkpoints").mkdir(), "3 domains, 12 shards"),
-]  # fmt: skip
+]
 
 
 def merged(folder: Path) -> None:

@@ -117,15 +117,27 @@ def test_where_two_widths_could_be_right_the_user_is_asked(tmp_path: Path) -> No
     ("dtype", "value", "hint"),
     [
         ("<u2", 9999, ""),
-        ("<u2", 65535, " (-1 as a signed number, by which some writers divide documents: "
-         "--separator 65535 reads it as end-of-text)"),
-        ("<u4", 2**32 - 1, " (-1 as a signed number, by which some writers divide documents: "
-         "--separator 4294967295 reads it as end-of-text)"),
-        ("<u4", 65535, " (-1 as a signed number, by which some writers divide documents: "
-         "--separator 65535 reads it as end-of-text)"),
+        (
+            "<u2",
+            65535,
+            " (-1 as a signed number, by which some writers divide documents: "
+            "--separator 65535 reads it as end-of-text)",
+        ),
+        (
+            "<u4",
+            2**32 - 1,
+            " (-1 as a signed number, by which some writers divide documents: "
+            "--separator 4294967295 reads it as end-of-text)",
+        ),
+        (
+            "<u4",
+            65535,
+            " (-1 as a signed number, by which some writers divide documents: "
+            "--separator 65535 reads it as end-of-text)",
+        ),
         ("<u8", 2**64 - 100, " (-100 as a signed number, which stands for no token in labels)"),
     ],
-)  # fmt: skip
+)
 def test_a_token_beyond_the_vocabulary_is_named(
     dtype: str, value: int, hint: str, tmp_path: Path
 ) -> None:

@@ -26,12 +26,14 @@ def cells(tmp_path: Path, text: str) -> tuple[list[list[str]], tuple[str, ...]]:
         ("\ufeff" + PLAIN.replace("\n", "\r\n\r\n"), []),
         (PLAIN.replace(",", "\t"), ["cells separated by tabs"]),
         (PLAIN.replace(",", " ; "), ["cells separated by semicolons"]),
-        (PLAIN.replace(",", ";").replace(".", ","),
-         ["cells separated by semicolons", "decimal commas"]),
+        (
+            PLAIN.replace(",", ";").replace(".", ","),
+            ["cells separated by semicolons", "decimal commas"],
+        ),
         ('run,a,loss\nx,"0,25","3,5"\ny,"0,5",1250\n', ["decimal commas"]),
         ("run,a,loss\nx,25%,3.5\ny,50 %,1250\n", ["percent signs, taken as hundredths: a"]),
     ],
-)  # fmt: skip
+)
 def test_one_table_written_in_many_ways(tmp_path: Path, text: str, notes: list[str]) -> None:
     rows, told = cells(tmp_path, text)
     assert rows == [["run", "a", "loss"], ["x", "0.25", "3.5"], ["y", "0.5", "1250"]]

@@ -164,9 +164,10 @@ def test_columns_without_weights_are_refused() -> None:
 
 
 def test_the_lines_account_for_all_columns() -> None:
-    weights, metrics = Columns(weights=("x", "y"), ignored={"": "no name"}), Columns(
-        metrics=("loss",), ignored={"seed": "a setting", "lr": "a setting"}
-    )  # fmt: skip
+    weights, metrics = (
+        Columns(weights=("x", "y"), ignored={"": "no name"}),
+        Columns(metrics=("loss",), ignored={"seed": "a setting", "lr": "a setting"}),
+    )
     assert weights.beside(metrics).lines() == [
         "weights: x, y",
         "metrics: loss",

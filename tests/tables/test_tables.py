@@ -91,10 +91,16 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "losses", "message"),
     [
-        (WEIGHTS.replace("index", "id"), LOSSES,
-         r"column that names the runs \(run, .*mixture_1m.csv, found id, t"),
-        (WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
-         LOSSES, "columns of weights in .*mixture_1m.csv, found none; neither: .*\\(text\\)"),
+        (
+            WEIGHTS.replace("index", "id"),
+            LOSSES,
+            r"column that names the runs \(run, .*mixture_1m.csv, found id, t",
+        ),
+        (
+            WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
+            LOSSES,
+            "columns of weights in .*mixture_1m.csv, found none; neither: .*\\(text\\)",
+        ),
         (WEIGHTS, LOSSES + "8,1,1,\n9,1,1,\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
         (WEIGHTS.replace("0.25", "nan"), LOSSES, "finite .*, run '7', column 'train_.*'nan'"),
@@ -102,7 +108,7 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
         (WEIGHTS.replace("0.75", "0.76001"), LOSSES, "sum to 1 in .*found 1.01001 in run '7': is"),
         (WEIGHTS.replace("x", "\udcff"), LOSSES, "CSV file in UTF-8, found .*train_mixture_1m"),
     ],
-)  # fmt: skip
+)
 def test_bad_tables_are_one_line(tmp_path: Path, weights: str, losses: str, message: str) -> None:
     for name, text in (("mixture", weights), ("pile_loss", losses)):
         (tmp_path / f"train_{name}_1m.csv").write_bytes(text.encode(errors="surrogateescape"))

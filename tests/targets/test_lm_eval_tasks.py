@@ -66,8 +66,15 @@ def test_winogrande_has_two_questions_and_one_answer(tmp_path: Path) -> None:
 
 
 def test_letters_are_scored_where_the_choices_are_letters(tmp_path: Path) -> None:
-    rows = [{"question": f"Bone {i}?", "choices": ["a", "b", "c", "d"], "answer": i % 4,
-             "subject": "anatomy"} for i in range(4)]  # fmt: skip
+    rows = [
+        {
+            "question": f"Bone {i}?",
+            "choices": ["a", "b", "c", "d"],
+            "answer": i % 4,
+            "subject": "anatomy",
+        }
+        for i in range(4)
+    ]
     for split in ("dev", "test"):
         write_lines(tmp_path / "mmlu_anatomy" / f"{split}.jsonl", rows)
     with pytest.raises(DataError, match="the split validation or train, as models are scored on"):
@@ -105,8 +112,12 @@ SOLUTIONS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     ),
     "humaneval": (
         "validation",
-        {"prompt": "def f(a):\n", "canonical_solution": "    return a\n", "test": "assert",
-         "entry_point": "f"},
+        {
+            "prompt": "def f(a):\n",
+            "canonical_solution": "    return a\n",
+            "test": "assert",
+            "entry_point": "f",
+        },
         "def f(a):",
         "\n    return a\n",
     ),
@@ -135,7 +146,7 @@ SOLUTIONS: dict[str, tuple[str, dict[str, Any], str, str]] = {
         " Ann",
     ),
     "squad_completion": ("train", {"text": "Ann sat ", "value": " here"}, "Ann sat", " here"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
@@ -201,9 +212,14 @@ def test_tasks_without_answers_to_score(tmp_path: Path) -> None:
         ("gsm8k_cot", "train", [sum_of(1)], {}, "its data has the last answer alone"),
         ("gsm8k", "train", [sum_of(1)], {"score": "choice"}, "score=answer takes it"),
         ("wikitext", "train", [{"page": "Text."}], {}, "which scores whole texts"),
-        ("humaneval", "validation", [{"prompt": "x", "test": "", "entry_point": "f"}], {},
-         "question 1, found: unit tests as its answer, and no column canonical_solution"),
-    ]  # fmt: skip
+        (
+            "humaneval",
+            "validation",
+            [{"prompt": "x", "test": "", "entry_point": "f"}],
+            {},
+            "question 1, found: unit tests as its answer, and no column canonical_solution",
+        ),
+    ]
     for name, split, rows, options, message in cases:
         with pytest.raises(DataError) as error:
             one_of(tmp_path, name, rows, split, **options)
@@ -214,8 +230,16 @@ def test_the_same_answer_to_all_questions_is_none(tmp_path: Path) -> None:
     """lm-eval 0.4.13 shows the names of DROP's columns as its solutions."""
     answer = {"number": "3", "date": {"day": "", "month": "", "year": ""}, "spans": []}
     checked = {"number": [], "date": [], "spans": []}
-    rows = [{"query_id": str(i), "passage": f"Ann has {i}.", "question": "Count?",
-             "answer": answer, "validated_answers": checked} for i in range(12)]  # fmt: skip
+    rows = [
+        {
+            "query_id": str(i),
+            "passage": f"Ann has {i}.",
+            "question": "Count?",
+            "answer": answer,
+            "validated_answers": checked,
+        }
+        for i in range(12)
+    ]
     with pytest.raises(
         DataError, match="answers that differ, found 'number,date,spans' for all 12"
     ):

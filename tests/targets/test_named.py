@@ -25,8 +25,9 @@ def test_files_of_questions_and_plain_text(tmp_path: Path) -> None:
     assert tasks_named(Entry.of(str(asked)), text_column="prompt") == {}, "it is plain text then"
     (other,) = tasks_named(Entry.of(str(asked)), text_column="body").values()
     assert len(other.requests) == 5, "the column of other files is not forced on this one"
-    own = tasks_named(Entry.of(f"{asked},prompt_column=prompt,answer_column=completion"),
-                      text_column="other")  # fmt: skip
+    own = tasks_named(
+        Entry.of(f"{asked},prompt_column=prompt,answer_column=completion"), text_column="other"
+    )
     assert len(own["quiz"].requests) == 5
 
 

@@ -95,8 +95,11 @@ def test_a_kind_is_recognised_and_its_right_answers_are_scored(kind: str, tmp_pa
     assert task.source.startswith(f"3 answers in {len(KINDS[kind])} rows: ")
     assert all(one.right == (0,) for one in task.requests)
     lines = [one.place for one in task.requests]
-    assert lines == ([f"line {8 * n + 1}" for n in PLACES] if kind == "requests" else [
-        f"line {n + 1}" for n in PLACES])  # fmt: skip
+    assert lines == (
+        [f"line {8 * n + 1}" for n in PLACES]
+        if kind == "requests"
+        else [f"line {n + 1}" for n in PLACES]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -315,8 +318,13 @@ def test_the_solution_is_scored_not_the_unit_tests(tmp_path: Path) -> None:
 def test_rows_without_right_answers_are_counted_and_a_file_of_them_is_refused(
     kind: str, tmp_path: Path
 ) -> None:
-    hidden = {"label": "-1", "answerKey": "", "answer": "", "correct_answer": "",
-              "answers": {"text": []}}  # fmt: skip
+    hidden = {
+        "label": "-1",
+        "answerKey": "",
+        "answer": "",
+        "correct_answer": "",
+        "answers": {"text": []},
+    }
     first, *others = KINDS[kind]
     without = {name: hidden.get(name, value) for name, value in first.items()}
     task = read(tmp_path, [*others, without])

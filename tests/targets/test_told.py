@@ -135,8 +135,9 @@ def test_the_same_two_right_answers_make_a_binary_task() -> None:
     requests = tuple(Request(f"{i}?", ((" yes", " no")[i % 2],)) for i in range(300))
     found = told(task_of(requests=requests), text_of([[4]] * 300))
     assert [one.split(".")[0] for one in found.cautions] == [
-        "it has two possible answers", "its answers have 4"
-    ]  # fmt: skip
+        "it has two possible answers",
+        "its answers have 4",
+    ]
     few = told(task_of(requests=requests[:2]), text_of([[40]] * 2))
     assert [one[:12] for one in few.cautions] == ["it has 2 ans"]
 

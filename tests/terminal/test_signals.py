@@ -96,8 +96,9 @@ def write_for_ever(path: Path) -> None:
             time.sleep(0.01)
 
 
-@pytest.mark.parametrize("numbers", [(signal.SIGINT, signal.SIGINT),
-                                     (signal.SIGTERM, signal.SIGHUP)])  # fmt: skip
+@pytest.mark.parametrize(
+    "numbers", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGHUP)]
+)
 def test_a_second_request_ends_at_once_and_leaves_nothing_half_written(
     tmp_path: Path, numbers: tuple[signal.Signals, signal.Signals]
 ) -> None:
