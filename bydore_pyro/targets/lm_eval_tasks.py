@@ -21,7 +21,7 @@ from bydore_pyro.targets.harness import (
     quiet_lm_eval,
     templates_kept,
 )
-from bydore_pyro.targets.request import Request, Score, Task
+from bydore_pyro.targets.request import Request, Score, Task, bordered
 
 #: Columns of solutions where lm-eval's target is unit tests.
 SOLUTIONS = ("canonical_solution",)
@@ -105,7 +105,7 @@ def _rendered(opened: HarnessTask, score: Score | None, most: int | None) -> Tas
                 answers, right = (answers[right[0]],), (0,)
             if not all(answers):
                 raise ValueError("an empty answer")
-            requests.append(_with_spaces_in_answers(Request(context, answers, right, where)))
+            requests.append(bordered(Request(context, answers, right, where)))
     alike = len({request.answers for request in requests}) == 1
     if _is_generative(opened) and len(requests) >= ALIKE and alike:
         raise DataError(
@@ -261,11 +261,3 @@ def _shown_as_example(opened: HarnessTask, document: Mapping[str, Any]) -> dict[
             "related task, or a file of questions and answers"
         )
     return dict.fromkeys(asked - shown - {*document}, "1")
-
-
-def _with_spaces_in_answers(request: Request) -> Request:
-    """Moves white space from the end of the question to its answers, as lm-eval does."""
-    context = request.context.rstrip()
-    space = request.context[len(context) :]
-    answers = tuple(space + answer for answer in request.answers)
-    return Request(context, answers, request.right, request.place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bydore_pyro.files import content_hash
@@ -57,3 +57,12 @@ class Task:
 def requests_sha256(requests: Iterable[Request]) -> str:
     """Returns the hash of what is asked: contexts, answers, and which of these are right."""
     return content_hash([[one.context, one.answers, one.right] for one in requests])
+
+
+def bordered(request: Request) -> Request:
+    """Moves white space from the end of a question to its answers, as lm-eval does; an answer
+    without text stays empty."""
+    context = request.context.rstrip()
+    space = request.context[len(context) :]
+    answers = tuple(space + one if one.strip() else "" for one in request.answers)
+    return replace(request, context=context, answers=answers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from bydore_pyro import data
 from bydore_pyro.errors import DataError
-from bydore_pyro.targets.request import Request, Task, requests_sha256
+from bydore_pyro.targets.request import Request, Task, bordered, requests_sha256
 
 EMPTY = "empty answers"
 NO_TOKEN = "answers without a token of their own"
@@ -75,7 +75,7 @@ def text_of(task: Task, tokenizer: Path, dtype: np.dtype[Any]) -> Scored:
     """
     left_out = dict(task.left_out)
     kept: dict[tuple[Any, ...], Request] = {}
-    for one in map(_with_border, task.requests):
+    for one in map(bordered, task.requests):
         if any(not answer.strip() for answer in one.answers):
             left_out[EMPTY] = left_out.get(EMPTY, 0) + 1
         elif task.score == "choice" and _alike(one):
@@ -165,14 +165,6 @@ def _alike(request: Request) -> bool:
     right = {request.answers[place] for place in request.right}
     wrong = [a for place, a in enumerate(request.answers) if place not in request.right]
     return not wrong or not right.isdisjoint(wrong)
-
-
-def _with_border(request: Request) -> Request:
-    """Moves white space at the context's end to the answers; one that is empty stays so."""
-    context = request.context.rstrip()
-    space = request.context[len(context) :]
-    answers = tuple(space + one if one.strip() else "" for one in request.answers)
-    return replace(request, context=context, answers=answers)
 
 
 class _Documents:

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from bydore_pyro.targets.request import Request, Score, Task, requests_sha256
+from bydore_pyro.targets.request import Request, Score, Task, bordered, requests_sha256
 
 
 def test_a_task_scores_answers_by_default_and_cannot_be_changed() -> None:
@@ -33,3 +33,9 @@ def test_the_hash_is_of_contexts_answers_and_which_are_right() -> None:
         [],
     ]
     assert len({one, *map(requests_sha256, others)}) == 7
+
+
+def test_white_space_before_the_border_belongs_to_the_answers() -> None:
+    given = Request("Question: why?\nAnswer: ", ("so", " "), (0,), "row 2")
+    assert bordered(given) == Request("Question: why?\nAnswer:", (" so", ""), (0,), "row 2")
+    assert bordered(Request(" \n", ("so",))).answers == (" \nso",)
