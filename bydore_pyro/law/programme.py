@@ -318,9 +318,10 @@ class Programme:
         )
 
     def excess(self, points: Tensor) -> Tensor:
-        """Returns by how much the target that is hit most has too high a loss, ``(B, S)``."""
-        assert self.room is not None
-        return (self.losses(points) - self.room).amax(2)
+        """Returns by how much the target that is hit most has too high a loss, ``(B, S)``; minus
+        infinity where no baseline is to be kept."""
+        room = torch.inf if self.room is None else self.room
+        return (self.losses(points) - room).amax(2)
 
     def served(self, points: Tensor) -> Tensor:
         """Returns in how many draws no target has too high a loss, ``(B,)``."""
