@@ -71,7 +71,7 @@ def ask(
     options = _options_for(run, asked, config)
     record = _record_of(run)
     whole = setup.load_domains(options, config.add, config.text_column)
-    kept = _kept(run, record, options, whole)
+    kept, branches = _kept(run, record, options, whole)
     readings = list(measure.read_readings(run))
     dropped = selected(config.drop, whole.names)
     names = [name for name in whole.names if name not in dropped]
@@ -92,7 +92,7 @@ def ask(
             "forecast of --mixture, found none"
         )
     cost = Cost()
-    targets = _targets(options, whole, domains, kept, anew, cost)
+    targets = _targets(options, whole, domains, kept, branches, anew, cost)
     tried = None if anew else _own_trials(run, record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
     known = [] if anew else readings
@@ -147,8 +147,9 @@ def _record_of(run: Path) -> setup.Metrics:
 
 def _kept(
     run: Path, record: setup.Metrics, options: setup.Options, whole: Domains
-) -> list[measure.Measurement]:
-    """Returns the measurements of a search, which must be those that its record names."""
+) -> tuple[list[measure.Measurement], list[measure.Branch]]:
+    """Returns the measurements of a search and its branches, which must be those that its record
+    names."""
     kept = measure.read_measurements(run, setup.belongs_of(options, whole))
     if tuple(one.sha256 for one in kept) != record.measured:
         other = len(kept) == len(record.measured)
@@ -156,7 +157,17 @@ def _kept(
             f"Expected the {len(record.measured)} measurements that the search made in {run}, "
             f"found {'changed ones' if other else f'{len(kept)} from measured-1 on'}"
         )
-    return kept
+    if not record.branches:
+        return kept, []
+    belongs = setup.branches_belong_of(options, whole)
+    branches = measure.read_branches(run, kept[-1], belongs)
+    if tuple(one.sha256 for one in branches) != record.branches:
+        found = "changed ones" if len(branches) == len(record.branches) else len(branches)
+        raise DataError(
+            f"Expected the {len(record.branches)} branches that the search made in {run}, found "
+            f"{found}"
+        )
+    return kept, branches
 
 
 def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
@@ -196,13 +207,12 @@ def _targets(
     everything: Domains,
     asked: Domains,
     kept: Sequence[measure.Measurement],
+    branches: Sequence[measure.Branch],
     anew: Sequence[str],
     cost: Cost,
 ) -> setup.Targets:
     """Measures the domains that the search did not know where it measured the others, and reads the
     targets there."""
-    from tqdm import tqdm
-
     proxy, seed = setup.proxy_of(options, asked, cost), options.run.seed
     sketch = GradientSketch(proxy, options.search.sketch_size, seed)
     each = options.search.sequences_of_round(everything.num_domains)
@@ -214,5 +224,9 @@ def _targets(
             own = measure.measure(sketch, everything, each, one.step, known)
         return dataclasses.replace(one, samples=own.samples)
 
-    measured = map(with_new, tqdm(kept, unit="round", desc="targets"))
-    return setup.targets_of(sketch, measured, asked, seed, order=everything.names)
+    measured = [with_new(one) for one in kept] if anew else kept
+    if branches and anew:
+        sequences = options.search.sequences_of_branches(everything.num_domains)
+        branches = measure.with_domains(branches, proxy, everything, sequences, anew)
+    order = everything.names
+    return setup.targets_of(sketch, measured, asked, seed, branches, order=order)

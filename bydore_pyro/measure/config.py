@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from bydore_pyro.command_line import Checked, option
 
 MAX_SEQUENCES, MIN_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
+# Read in every branch, likewise, and the most of a domain.
+MAX_READ, MIN_READ, MOST_READ = 2048, 4, 48
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,15 @@ class MatchingConfig(Checked):
         "check off.",
         least=0,
     )
+    branches: int = option(
+        24,
+        "Matching: largest number of branches. After the last round each domain gets a branch: the "
+        "proxy trains on it alone for some steps more. How a target responds to the branches says "
+        "what it is made of, also where its gradients do not. Of more domains, those whose "
+        "gradients are alike share a branch. 0 turns branches off.",
+        least=0,
+    )
+    branch_steps: int = option(10, "Matching: steps of a branch.", least=1)
     trials: int = option(
         4,
         "Matching: number of trial runs, if the domains do not cover the target. New proxies train "
@@ -80,9 +91,17 @@ class MatchingConfig(Checked):
         """Returns how many sequences of each domain the result is checked on, if it has them."""
         return min(self.check_sequences, self.sequences_of_round(num_domains))
 
+    def sequences_of_branches(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain are read in every branch."""
+        if not self.branches:
+            return 0
+        return min(MOST_READ, max(MIN_READ, MAX_READ // num_domains))
+
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are kept for a search: those that it measures,
-        and those that it is checked on."""
-        return self.rounds * self.sequences_of_round(num_domains) + self.sequences_of_check(
-            num_domains
+        those that it reads in branches, and those that it is checked on."""
+        return (
+            self.rounds * self.sequences_of_round(num_domains)
+            + self.sequences_of_branches(num_domains)
+            + self.sequences_of_check(num_domains)
         )

@@ -243,9 +243,10 @@ class Options:
             warn_idle(self.linear, () if run.smoke else OF_LINEAR_IN_SMOKE, "evidence matching")
         if run.checkpoint is not None:
             if not run.smoke:
-                warn_idle(search, ("steps", "rounds", "trials", "trial_share"), "a checkpoint")
+                idle = ("steps", "rounds", "branches", "branch_steps", "trials", "trial_share")
+                warn_idle(search, idle, "a checkpoint")
             run = dataclasses.replace(run, checkpoint_every=0)  # it would hold the model again
-            search = dataclasses.replace(search, rounds=1, trials=0)
+            search = dataclasses.replace(search, rounds=1, branches=0, trials=0)
         elif run.tokens is not None:
             steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
             search = dataclasses.replace(search, steps=steps)

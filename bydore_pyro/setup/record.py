@@ -127,6 +127,7 @@ class Metrics(MethodDetails):
         measured_anew: The domains that were measured for an answer, because the search did not know
             their text.
         measured: Hashes of the search's measurements, in the order of the rounds.
+        branches: Hashes of its branches.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -147,6 +148,7 @@ class Metrics(MethodDetails):
     guide_fit: core.GuideFit | None = None
     measured_anew: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
     run_tokens: files.Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: files.Number | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from bydore_pyro.targets import Told
 
 TOLD = "told"  # in a store's index: what is told of each task
 FEWEST = 2  # readings that a law is fitted to
+DELAY = 2.0  # seconds; targets that are read by then show no bar
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,14 @@ class Targets:
     Attributes:
         names: The domains.
         rounds: Of all of them together.
-        found: The evidence of the rounds.
+        gradients: The evidence of the rounds.
+        found: The same with the responses to branches, where there are any.
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
         importance: Of each, of sum 1.
         losses: Of each, where the search was read ``(R, Q)``, in its unit; None where the targets
             are the domains, whose losses all runs are read on.
-        unexplained: Share of each one's gradient that no mixture explains.
+        unexplained: Share of each that no mixture explains (`Matching.unexplained`).
         texts: Of each, by name.
         told: Of those that are tasks, the fields of `Told`, by name.
         measured: The domains, and behind them others that the runs trained on too.
@@ -41,6 +43,7 @@ class Targets:
 
     names: tuple[str, ...]
     rounds: Sequence[measure.TargetMeasurement]
+    gradients: core.Matching
     found: core.Matching
     drawn: core.Posterior
     compositions: Mapping[str, Tensor]
@@ -121,9 +124,10 @@ def targets_are_domains(domains: data.Domains) -> bool:
 
 def targets_of(
     sketch: proxy.GradientSketch,
-    measured: Iterable[measure.Measurement],
+    measured: Sequence[measure.Measurement],
     domains: data.Domains,
     seed: int,
+    branches: Sequence[measure.Branch] = (),
     *,
     order: Sequence[str] | None = None,
     anew: bool = False,
@@ -139,25 +143,30 @@ def targets_of(
         measured: Of the domains.
         domains: Of the question.
         seed: Of the draws.
+        branches: Of the last measurement.
         order: Names of the measured domains, where some of them are not to be trained on.
         anew: See `read_target`.
         with_guide: See `draw_posterior`.
     """
+    from tqdm import tqdm
+
     alike, cost = targets_are_domains(domains), sketch.model.cost
     order = list(order or domains.names)
     others = [name for name in order if name not in domains.names]
     places = [order.index(name) for name in (*domains.names, *others)]
     whole = []
-    for one in measured:
+    for one in tqdm(measured, unit="round", desc="targets", delay=DELAY, leave=None):
+        begun = branches if one is measured[-1] else ()
         measure.set_parameters(sketch.model, one)
         with cost.part("gradients"):
-            read = measure.read_target(sketch, one, domains, each=not alike, anew=anew)
+            read = measure.read_target(sketch, one, domains, begun, each=not alike, anew=anew)
         whole.append(read.restricted(places))
     rounds = [one.restricted(range(domains.num_domains)) for one in whole]
     names, losses = tuple(domains.validation_shares), None
     with cost.part("guide"):
-        found = core.match([one.evidence for one in rounds])
-        transfer = core.match([one.evidence for one in whole]).gram if others else found.gram
+        gradients = core.match([one.evidence for one in rounds])
+        found = _composition(rounds)
+        transfer = core.match([one.evidence for one in whole]).gram if others else gradients.gram
         drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
         compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
         if alike:
@@ -168,7 +177,7 @@ def targets_of(
             parts = [one.parts or {names[0]: one} for one in rounds]
             losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
             if len(names) > 1:
-                alone = {name: core.match([of[name].evidence for of in parts]) for name in names}
+                alone = {name: _composition([of[name] for of in parts]) for name in names}
                 compositions = {
                     name: core.draw_posterior(one, seed=seed).weights for name, one in alone.items()
                 }
@@ -176,6 +185,7 @@ def targets_of(
     return Targets(
         names=domains.names,
         rounds=rounds,
+        gradients=gradients,
         found=found,
         drawn=drawn,
         compositions=compositions,
@@ -187,6 +197,11 @@ def targets_of(
         measured=(*domains.names, *others),
         transfer=transfer,
     )
+
+
+def _composition(rounds: Sequence[measure.TargetMeasurement]) -> core.Matching:
+    """Returns what rounds say together: their gradients, and the responses of the last."""
+    return core.composition_of([one.evidence for one in rounds], rounds[-1].responses)
 
 
 def search_readings(
