@@ -87,6 +87,13 @@ def bydore_steps(problem: trials.Problem, options: setup.Options) -> int:
         checked = 2 / 3 * domains * config.sequences_of_check(domains)  # two forward passes
         read = domains * measure.READ / 3  # one forward pass
         measured = (config.rounds * (sequences + read) + checked) / config.batch_sequences
+        count = min(config.branches, domains)
+        if count:  # one forward pass of all that is read, in each of them and before
+            texts = (
+                domains * config.sequences_of_branches(domains) + options.run.validation_sequences
+            )
+            measured += count * config.branch_steps
+            measured += (count + 1) * texts / (3 * config.batch_sequences)
         other = measured - problem.evaluation_steps()  # no proxy of a search is evaluated
         most = problem.steps_for("bydore", 1 / part, other / part)
         return max(2 ** (config.rounds - 1), min(config.steps, most))

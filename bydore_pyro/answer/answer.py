@@ -176,7 +176,7 @@ def answer_of(
         notes.insert(
             0,
             "The domains explain hardly anything of the target: "
-            f"{100 * found.unexplained:.0f} % of its gradient is left. The weights are little more "
+            f"{100 * found.unexplained:.0f} % of it is left. The weights are little more "
             "than a guess; text like the target's is missing.",
         )
         mixture, sums = dataclasses.replace(mixture, hdi=None, standard_deviation=None), Sums()

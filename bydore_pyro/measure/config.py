@@ -51,7 +51,7 @@ class MatchingConfig(Checked):
         "gradients are alike share a branch. 0 turns branches off.",
         least=0,
     )
-    branch_steps: int = option(10, "Matching: steps of a branch.", least=1)
+    branch_steps: int = option(20, "Matching: steps of a branch.", least=1)
     trials: int = option(
         4,
         "Matching: number of trial runs, if the domains do not cover the target. New proxies train "

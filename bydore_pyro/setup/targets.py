@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro import answer, core, data, measure, proxy
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.mixture import by_name
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import TargetRecord
@@ -31,6 +32,7 @@ class Targets:
         found: The same with the responses to branches, where there are any.
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
+        scales: Draws of what a nat of the domains is worth in the unit of each ``(D,)``, by name.
         importance: Of each, of sum 1.
         losses: Of each, where the search was read ``(R, Q)``, in its unit; None where the targets
             are the domains, whose losses all runs are read on.
@@ -47,6 +49,7 @@ class Targets:
     found: core.Matching
     drawn: core.Posterior
     compositions: Mapping[str, Tensor]
+    scales: Mapping[str, Tensor]
     importance: Mapping[str, float]
     losses: Tensor | None
     unexplained: Sequence[float]
@@ -80,7 +83,7 @@ class Targets:
         targets = {
             name: answer.Target(
                 importance=share,
-                compositions=self.compositions[name],
+                compositions=self.scales[name][:, None] * self.compositions[name],
                 unexplained=unexplained,
                 unit=self.texts[name].unit,
                 per_nat=self.texts[name].per_nat,
@@ -168,20 +171,23 @@ def targets_of(
         found = _composition(rounds)
         transfer = core.match([one.evidence for one in whole]).gram if others else gradients.gram
         drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
-        compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+        posteriors, unexplained = {names[0]: (found, drawn)}, [found.unexplained]
         if alike:
             own = torch.eye(len(names)).double()
             compositions = {name: own[domains.names.index(name)][None] for name in names}
+            scales = {name: torch.ones(1).double() for name in names}
             unexplained = [0.0] * len(names)
         else:
             parts = [one.parts or {names[0]: one} for one in rounds]
             losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
             if len(names) > 1:
                 alone = {name: _composition([of[name] for of in parts]) for name in names}
-                compositions = {
-                    name: core.draw_posterior(one, seed=seed).weights for name, one in alone.items()
+                posteriors = {
+                    name: (one, core.draw_posterior(one, seed=seed)) for name, one in alone.items()
                 }
                 unexplained = [one.unexplained for one in alone.values()]
+            compositions = {name: one.weights for name, (_, one) in posteriors.items()}
+            scales = {n: _scale(domains.targets[n], *one) for n, one in posteriors.items()}
     return Targets(
         names=domains.names,
         rounds=rounds,
@@ -189,6 +195,7 @@ def targets_of(
         found=found,
         drawn=drawn,
         compositions=compositions,
+        scales=scales,
         importance=domains.validation_shares,
         losses=losses,
         unexplained=unexplained,
@@ -197,6 +204,17 @@ def targets_of(
         measured=(*domains.names, *others),
         transfer=transfer,
     )
+
+
+def _scale(text: data.Sequences, found: core.Matching, drawn: core.Posterior) -> Tensor:
+    """Returns draws of what a nat of the domains is worth in a text's unit ``(D,)``.
+
+    Of plain text it is a nat. Of a task its responses say so; without any it is what the loss falls
+    by where that of every token of its answers falls by a nat.
+    """
+    if text.unit != PER_TOKEN and found.left_out is not None:
+        return drawn.scale
+    return torch.full_like(drawn.scale, text.per_nat)
 
 
 def _composition(rounds: Sequence[measure.TargetMeasurement]) -> core.Matching:
