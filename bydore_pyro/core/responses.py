@@ -70,7 +70,7 @@ class Responses:
 
     @cached_property
     def unexplained(self) -> float:
-        """See `left_out`."""
+        """Share in [0, 1] of the target's response, see `left_out`."""
         domains, target = self._scaled
         return left_out(domains, target)
 

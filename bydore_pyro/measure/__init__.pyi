@@ -9,6 +9,7 @@ from .branches import samples_of as samples_of
 from .branches import with_domains as with_domains
 from .check import ResidualCheck as ResidualCheck
 from .check import check_residual as check_residual
+from .config import MOST_OF_STEPS as MOST_OF_STEPS
 from .config import MatchingConfig as MatchingConfig
 from .measured_steps import MeasuredStep as MeasuredStep
 from .measured_steps import measured_training as measured_training

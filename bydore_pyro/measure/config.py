@@ -9,6 +9,7 @@ from bydore_pyro.command_line import Checked, option
 MAX_SEQUENCES, MIN_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
 # Read in every branch, likewise, and the most of a domain.
 MAX_READ, MIN_READ, MOST_READ = 2048, 4, 48
+MOST_OF_STEPS = 1 / 8  # steps of a branch, as a share of the search's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,9 @@ class MatchingConfig(Checked):
         "gradients are alike share a branch. 0 turns branches off.",
         least=0,
     )
-    branch_steps: int = option(20, "Matching: steps of a branch.", least=1)
+    branch_steps: int = option(
+        20, "Matching: steps of a branch; an eighth of --steps at most.", least=1
+    )
     trials: int = option(
         4,
         "Matching: number of trial runs, if the domains do not cover the target. New proxies train "
@@ -91,11 +94,17 @@ class MatchingConfig(Checked):
         """Returns how many sequences of each domain the result is checked on, if it has them."""
         return min(self.check_sequences, self.sequences_of_round(num_domains))
 
+    @property
+    def steps_of_branch(self) -> int:
+        """Steps of a branch."""
+        return max(1, min(self.branch_steps, round(self.steps * MOST_OF_STEPS)))
+
     def sequences_of_branches(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are read in every branch."""
         if not self.branches:
             return 0
-        return min(MOST_READ, max(MIN_READ, MAX_READ // num_domains))
+        most = min(MOST_READ, self.sequences_of_round(num_domains))
+        return min(most, max(MIN_READ, MAX_READ // num_domains))
 
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are kept for a search: those that it measures,

@@ -133,7 +133,7 @@ def _branches(
     config, count = options.search, domains.num_domains
     if not config.branches or not proxy.config.learning_rate:
         return []
-    batch, steps = config.batch_sequences, config.branch_steps
+    batch, steps = config.batch_sequences, config.steps_of_branch
     least = dict(zip(domains.names, domains.trained() / (batch * steps), strict=True))
     if again := [f"{name} {1 / share:.1f} times" for name, share in least.items() if share < 1]:
         terminal.tell(f"a branch reads the text of small domains again: {listed(again, 5)}")

@@ -364,7 +364,7 @@ def branches_belong_of(options: Options, domains: data.Domains) -> dict[str, Any
     config = options.search
     training = {
         "branches": config.branches,
-        "branch_steps": config.branch_steps,
+        "branch_steps": config.steps_of_branch,
         "batch_sequences": config.batch_sequences,
     }
     return belongs_of(options, domains) | training

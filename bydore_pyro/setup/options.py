@@ -51,7 +51,7 @@ SMOKE = {
 
 ENVIRONMENT = "environment"
 # Options of one evidence, which have no effect with the other; --smoke sets some of them.
-OF_MATCHING = ("sketch_size", "trial_share")
+OF_MATCHING = ("sketch_size", "branches", "branch_steps", "trial_share")
 OF_MATCHING_IN_SMOKE = ("rounds", "round_sequences", "check_sequences", "trials")
 OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
 OF_LINEAR_IN_SMOKE = ("guide_warmup", "validation_batch")

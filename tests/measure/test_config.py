@@ -25,4 +25,4 @@ def test_many_domains_are_measured_on_fewer_sequences() -> None:
         assert config.sequences_of_round(domains) == expected
     assert MatchingConfig(round_sequences=4).sequences_of_round(10_000) == 4
     assert MatchingConfig(round_sequences=4).sequences_of_check(4) == 4
-    assert config.measured_sequences(4) == 3 * 128 + 32
+    assert config.measured_sequences(4) == 3 * 128 + 48 + 32
