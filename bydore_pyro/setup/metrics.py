@@ -85,6 +85,7 @@ def common_metrics(
         names, rounds = domains.names, targets.rounds
         more["matching"] = MatchingRecord(
             unexplained=targets.found.unexplained,
+            responses=targets.found.left_out is not None,
             scale=targets.found.scale,
             rounds=tuple(_round_record(names, rounds[: n + 1]) for n in range(len(rounds))),
             draws=targets.drawn.convergence,

@@ -1,4 +1,4 @@
-"""Branches: they train as a run does, change nothing, are kept, and show what a target is made of."""
+"""Branches train as a run does, are kept, and show what a target is made of."""
 
 from __future__ import annotations
 
