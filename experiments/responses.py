@@ -288,7 +288,7 @@ def responses(options: ResponsesOptions) -> None:
     measured = read_search(Path(run.search))
     content: dict[str, Any] = {
         "unexplained": {
-            way: mixture.by_name([*one.importance], one.unexplained)
+            way: dict(zip(one.importance, map(float, one.unexplained), strict=True))
             for way, one in measured.targets.items()
         }
     }
