@@ -206,10 +206,11 @@ def decisions(
     mixtures = {name: setup.weights_of(name, run.domains).numpy() for name in setup.KNOWN}
     forecasts = {}
     for group, members in groups.items():
-        forecasts[group] = only(run.targets["both"], members).forecast(
-            run.readings, options.run.seed
-        )
-        best = answer.best_of(forecasts[group], question).decision.weights
+        forecast = only(run.targets["both"], members).forecast(run.readings, options.run.seed)
+        if forecast is None:
+            raise ValueError("Expected a search that read the losses of all domains, found none")
+        forecasts[group] = forecast
+        best = answer.best_of(forecast, question).decision.weights
         mixtures[f"responses, {group}"] = best.numpy()
         made = [run.targets["gradients"].compositions[name].mean(0) for name in members]
         mixtures[f"gradients, {group}"] = torch.stack(made).mean(0).numpy()
@@ -249,7 +250,7 @@ def decisions(
         }
     # What was predicted of the proposals and of natural weights, each less uniform weights.
     for decay in (True, False):
-        rows = []
+        rows: list[dict[str, Any]] = []
         for group, members in groups.items():
             forecast = forecasts[group]
             for name in (f"responses, {group}", "natural"):
