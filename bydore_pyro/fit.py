@@ -87,7 +87,7 @@ def bydore_steps(problem: trials.Problem, options: setup.Options) -> int:
         checked = 2 / 3 * domains * config.sequences_of_check(domains)  # two forward passes
         read = domains * measure.READ / 3  # one forward pass
         measured = (config.rounds * (sequences + read) + checked) / config.batch_sequences
-        count = min(config.branches, domains)
+        count = config.number_of_branches(domains)
         if count:  # one forward pass of all that is read, in each branch and before
             texts = domains * config.sequences_of_branches(domains)
             texts += options.run.validation_sequences

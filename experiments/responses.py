@@ -162,7 +162,9 @@ def plants(run: Measured, count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def ranks(run: Measured, known: Path) -> dict[str, dict[str, float]]:
-    """Returns how each way ranks trained mixtures: the mean of the tasks, and of their mean."""
+    """Returns how each way ranks trained mixtures: the mean of the tasks, and of their mean; and
+    the tasks' slopes of measured on predicted losses: the median, and the deviation of their logs.
+    """
     table = json.loads(known.read_text(encoding="utf-8"))
     order = [table["domains"].index(name) for name in run.domains.names]
     losses = np.array(table["domain_losses"])[:, order]
@@ -173,9 +175,12 @@ def ranks(run: Measured, known: Path) -> dict[str, dict[str, float]]:
         made = [(targets.scales[n][:, None] * targets.compositions[n]).mean(0) for n in tasks]
         predicted = losses @ torch.stack(made).numpy().T
         each = [rank_of(a, b) for a, b in zip(predicted.T, truth.T, strict=True)]
+        slopes = [np.polyfit(a, b, 1)[0] for a, b in zip(predicted.T, truth.T, strict=True)]
         found[way] = {
             "of_a_task": float(np.mean(each)),
             "of_the_mean": rank_of(predicted.mean(1), truth.mean(1)),
+            "slope": float(np.median(slopes)),
+            "slope_deviation": float(np.std(np.log(np.clip(slopes, 0.01, None)), ddof=1)),
         }
     return found
 
@@ -326,10 +331,11 @@ def table_of(content: Mapping[str, Any]) -> str:
     found.append(markdown(["plants", "evidence", "total variation", "held", "width"], rows))
     if "ranks" in content:
         rows = [
-            [way, f"{one['of_a_task']:.3f}", f"{one['of_the_mean']:.3f}"]
+            [way, *(f"{value:.3f}" for value in one.values())]
             for way, one in content["ranks"].items()
         ]
-        found.append(markdown(["ranks", "of a task", "of their mean"], rows))
+        head = ["ranks", "of a task", "of their mean", "median slope", "deviation of its log"]
+        found.append(markdown(head, rows))
     rows = []
     for group, ways in content["groups"].items():
         for way, rates in ways.items():

@@ -190,7 +190,8 @@ class Forecast:
         if self.factor.any():
             moved = torch.randn(self.levels.shape, generator=generator).double()  # (S, Q)
             moved = (self.factor * (moved - moved.mean(0)) - self.factor.square() / 2).exp()
-            start = self._at_runs(domains.shape[-1]) @ self.compositions.mT + self.levels[:, None]
+            read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
+            start = read @ self.compositions.mT + self.levels[:, None]
             targets = start + moved[:, None] * (targets - start)
         tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
         trained = tokens / tokens.sum(1, keepdim=True)
@@ -199,11 +200,6 @@ class Forecast:
         noise = torch.randn(self.levels.shape, generator=generator).double()
         noise = noise - noise.mean(0)  # it widens what is expected, and does not move it
         return targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None], domains
-
-    def _at_runs(self, domains: int) -> Tensor:
-        """Returns draws of the domains' losses at the run whose level is known ``(S, 1, K)``."""
-        last = len(self.known.of_targets) - 1
-        return self.draws.losses(self.known.tokens[last : last + 1])[..., :domains]
 
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
         """Returns losses on all texts ``(S, M, texts)``."""
@@ -293,12 +289,11 @@ def forecast_of(
         some.append(made)
     compositions = torch.stack(some, 0 if known else 1)
     # The last reading of the targets is that of one run, which lies off the law as each does.
-    last = len(runs.of_targets) - 1
-    read = draws.losses(runs.tokens[last : last + 1])[..., : len(names)]  # (S, 1, K)
+    read = _losses_at_level(draws, runs)[..., : len(names)]
     off = _off_the_law(draws.noise[:, None], seed=3)[..., : len(names)]
     unsure = (off @ compositions.mT)[:, 0]  # (S, Q)
     unsure = unsure - unsure.mean(0)  # it widens what is expected, and does not move it
-    levels = runs.of_targets[last] - (read @ compositions.mT)[:, 0] - unsure
+    levels = runs.of_targets[-1] - (read @ compositions.mT)[:, 0] - unsure
     return Forecast(
         names=tuple(names),
         importance={name: one.importance for name, one in targets.items()},
@@ -311,6 +306,12 @@ def forecast_of(
         factor=FACTOR * torch.tensor([one.unit != PER_TOKEN for one in targets.values()]).double(),
         known=runs,
     )
+
+
+def _losses_at_level(draws: LawDraws, runs: RunLosses) -> Tensor:
+    """Returns draws of the domains' losses at the run whose levels are known ``(S, 1, T)``."""
+    last = len(runs.of_targets)
+    return draws.losses(runs.tokens[last - 1 : last])
 
 
 def number_of_draws(domains: int) -> int:

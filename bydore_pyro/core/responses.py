@@ -32,10 +32,10 @@ from bydore_pyro.core.matching import (
     round_evidence,
 )
 
-__all__ = ["Responses", "composition_of", "left_out"]
+__all__ = ["FEWEST_BRANCHES", "Responses", "composition_of", "left_out"]
 
 LEAST_IMPORTANCE = 1e-6  # of gradients that explain nothing of a target
-FEWEST = 3  # branches of which one can be left out
+FEWEST_BRANCHES = 3  # of which one can be left out
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def left_out(domains: Sequence[Sample], target: Sample) -> float:
     mean, branches = values.mean(0).numpy(), values.shape[1]
     variance = (values.var(0, correction=1) / len(values)).numpy() if len(values) > 1 else 0 * mean
     size = float((mean**2 - variance).sum())
-    if branches < FEWEST or not size > 0:
+    if branches < FEWEST_BRANCHES or not size > 0:
         return 1.0
     left = 0.0
     for k in range(branches):

@@ -13,6 +13,7 @@ from .config import MOST_OF_STEPS as MOST_OF_STEPS
 from .config import MatchingConfig as MatchingConfig
 from .measured_steps import MeasuredStep as MeasuredStep
 from .measured_steps import measured_training as measured_training
+from .measurement import DELAY as DELAY
 from .measurement import MEASURED as MEASURED
 from .measurement import Measurement as Measurement
 from .measurement import keep_measurement as keep_measurement

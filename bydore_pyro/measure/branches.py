@@ -23,7 +23,6 @@ from bydore_pyro.measure.measurement import Measurement
 from bydore_pyro.pieces import run_pieces
 
 FORMAT, BRANCH = "bydore_pyro.branch/1", "branch"
-CHUNK = 64  # sequences of a forward pass
 PREFIX = "branch_"  # of what they cost, by part
 
 
@@ -298,7 +297,6 @@ def losses_of_texts(
     return dict(zip(texts, map(torch.clone, losses.split(sizes)), strict=True))
 
 
-@torch.no_grad()
 def losses_of(
     model: proxy.MeasuredModel, text: data.Sequences, theta: core.Parameters | None = None
 ) -> Tensor:
@@ -310,18 +308,11 @@ def losses_of(
         theta: Parameters to use instead of the model's own.
 
     Raises:
-        Interrupted: See `stop_if_asked`; it is asked after every chunk.
+        Interrupted: See `stop_if_asked`; it is asked behind the text.
     """
-    found = []
-    for start in range(0, len(text.tokens), CHUNK):
-        rows = slice(start, start + CHUNK)
-        weights = None if text.weights is None else text.weights[rows]
-        losses = model.losses(
-            text.tokens[rows], "responses", theta, weights=weights, full_precision=True
-        )
-        found.append(losses.cpu())
-        terminal.stop_if_asked(model.parallel.largest)
-    return text.losses(torch.cat(found)).float().cpu()
+    tokens = model.evaluate_tokens(text.tokens, "responses", theta=theta, full_precision=True)
+    terminal.stop_if_asked(model.parallel.largest)
+    return text.losses(text.of_sequences(tokens)).float().cpu()
 
 
 def responses_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bydore_pyro import core
 from bydore_pyro.command_line import Checked, option
 
 MAX_SEQUENCES, MIN_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
@@ -17,7 +18,8 @@ class MatchingConfig(Checked):
     """How long a proxy trains, when its gradients are measured, and how many trial runs follow.
 
     Raises:
-        ValueError: When an option is out of its range, or `check_sequences` is 1.
+        ValueError: When an option is out of its range, `branches` is 1 or 2, or `check_sequences`
+            is 1.
     """
 
     steps: int = option(400, "Steps of the search, or of a training of the proxy.", least=1)
@@ -49,7 +51,7 @@ class MatchingConfig(Checked):
         "Matching: largest number of branches. After the last round each domain gets a branch: the "
         "proxy trains on it alone for some steps more. How a target responds to the branches says "
         "what it is made of, also where its gradients do not. Of more domains, those whose "
-        "gradients are alike share a branch. 0 turns branches off.",
+        "gradients are alike share a branch. Two domains have none. 0 turns branches off.",
         least=0,
     )
     branch_steps: int = option(
@@ -71,6 +73,8 @@ class MatchingConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.branches in (1, 2):
+            raise ValueError(f"Expected branches 0 or >= 3, actual {self.branches}")
         if self.check_sequences == 1:
             raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
 
@@ -99,9 +103,15 @@ class MatchingConfig(Checked):
         """Steps of a branch."""
         return max(1, min(self.branch_steps, round(self.steps * MOST_OF_STEPS)))
 
+    def number_of_branches(self, num_domains: int) -> int:
+        """Returns how many branches a search measures; of fewer than three none can be left out,
+        to see what the others say of it."""
+        count = min(self.branches, num_domains)
+        return count if count >= core.FEWEST_BRANCHES else 0
+
     def sequences_of_branches(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are read in every branch."""
-        if not self.branches:
+        if not self.number_of_branches(num_domains):
             return 0
         most = min(MOST_READ, self.sequences_of_round(num_domains))
         return min(most, max(MIN_READ, MAX_READ // num_domains))

@@ -21,7 +21,7 @@ from bydore_pyro.measure.branches import Branch, responses_of, samples_of
 from bydore_pyro.measure.measurement import Measurement, frozen, thawed
 
 TARGETS = "targets"
-FORMAT = "bydore_pyro.target/4"
+FORMAT = "bydore_pyro.target/3"
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,9 @@ def _read(
             if one is not None:
                 text.update(one.cpu().numpy().tobytes())
         text.update(part.documents.tobytes())
-    hashes = [one.sha256 for one in branches]
-    key = {"format": FORMAT, "measurement": measured.sha256, "branches": hashes}
+    for branch in branches:
+        text.update(branch.sha256.encode())
+    key = {"format": FORMAT, "measurement": measured.sha256}
 
     def read() -> dict[str, Any]:
         tokens, weights = data.together(target.targets.values())

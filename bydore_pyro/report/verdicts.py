@@ -89,11 +89,11 @@ LIMITS = {
         "left 4 to 23 %, docstrings withheld 59 to 69 %, tasks 69 to 100 %.",
         ("Yes", "In part", "Hardly"),
     ),
-    "check": Limits(  # share of the domains that contradict the mixture on fresh text
-        "Does the mixture hold on fresh text?",
+    "check": Limits(  # share of the domains that contradict the match of gradients on fresh text
+        "Does the match of gradients hold on fresh text?",
         1e-9,
         0.25,
-        "A domain contradicts the mixture when it is more than 3 standard errors away.",
+        "A domain contradicts the match when it is more than 3 standard errors away.",
     ),
     "khat": Limits(  # PSIS
         "Is the posterior's width to be believed?",
@@ -267,7 +267,7 @@ def _checked(record: RunRecord) -> Verdict | None:
     each = f"{new[0]}" if new[0] == new[-1] else f"{new[0]} to {new[-1]}"
     text = (
         f"On {each} sequences of each domain that nothing had read, "
-        f"{len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
+        f"{len(failing) or 'none'} of {len(slopes)} domains contradict the match"
     )
     if without:
         text += f"; there were none of {listed(without, FEW)}"

@@ -128,10 +128,10 @@ def _branches(
     folder: files.RunFolder,
     last: measure.Measurement,
 ) -> list[measure.Branch]:
-    """Trains the branches of the last measurement; none where the options ask for none, or the
-    proxy does not train."""
+    """Trains the branches of the last measurement; none where the options ask for none, of two
+    domains, or where the proxy does not train."""
     config, count = options.search, domains.num_domains
-    if not config.branches or not proxy.config.learning_rate:
+    if not config.number_of_branches(count) or not proxy.config.learning_rate:
         return []
     batch, steps = config.batch_sequences, config.steps_of_branch
     least = dict(zip(domains.names, domains.trained() / (batch * steps), strict=True))
@@ -147,7 +147,7 @@ def _branches(
         sequences=config.sequences_of_branches(count),
         seed=options.run.seed,
         cluster=options.run.cluster,
-        folder=folder.path if folder.path.exists() else None,
+        folder=folder.path,
         belongs=setup.branches_belong_of(options, domains),
     )
 

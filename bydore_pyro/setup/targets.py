@@ -18,7 +18,6 @@ from bydore_pyro.targets import Told
 
 TOLD = "told"  # in a store's index: what is told of each task
 FEWEST = 2  # readings that a law is fitted to
-DELAY = 2.0  # seconds; targets that are read by then show no bar
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def targets_of(
     others = [name for name in order if name not in domains.names]
     places = [order.index(name) for name in (*domains.names, *others)]
     whole = []
-    for one in tqdm(measured, unit="round", desc="targets", delay=DELAY, leave=None):
+    for one in tqdm(measured, unit="round", desc="targets", delay=measure.DELAY, leave=None):
         begun = branches if one is measured[-1] else ()
         measure.set_parameters(sketch.model, one)
         with cost.part("gradients"):
@@ -168,7 +167,7 @@ def targets_of(
     names, losses = tuple(domains.validation_shares), None
     with cost.part("guide"):
         gradients = core.match([one.evidence for one in rounds])
-        found = _composition(rounds)
+        found = composition(rounds)
         transfer = core.match([one.evidence for one in whole]).gram if others else gradients.gram
         drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
         posteriors, unexplained = {names[0]: (found, drawn)}, [found.unexplained]
@@ -181,7 +180,7 @@ def targets_of(
             parts = [one.parts or {names[0]: one} for one in rounds]
             losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
             if len(names) > 1:
-                alone = {name: _composition([of[name] for of in parts]) for name in names}
+                alone = {name: composition([of[name] for of in parts]) for name in names}
                 posteriors = {
                     name: (one, core.draw_posterior(one, seed=seed)) for name, one in alone.items()
                 }
@@ -217,8 +216,9 @@ def _scale(text: data.Sequences, found: core.Matching, drawn: core.Posterior) ->
     return torch.full_like(drawn.scale, text.per_nat)
 
 
-def _composition(rounds: Sequence[measure.TargetMeasurement]) -> core.Matching:
-    """Returns what rounds say together: their gradients, and the responses of the last."""
+def composition(rounds: Sequence[measure.TargetMeasurement]) -> core.Matching:
+    """Returns what rounds say together: their gradients, and the responses of the last round, if
+    branches began there."""
     return core.composition_of([one.evidence for one in rounds], rounds[-1].responses)
 
 

@@ -33,8 +33,11 @@ def test_branches_are_short_and_read_little_of_many_domains() -> None:
     assert config.steps_of_branch == 20
     assert MatchingConfig(steps=80).steps_of_branch == 10, "an eighth of the steps"
     assert MatchingConfig(steps=2).steps_of_branch == 1
-    for domains, expected in ((2, 48), (42, 48), (100, 20), (1000, 4)):
+    for domains, expected in ((2, 0), (3, 48), (42, 48), (100, 20), (1000, 4)):
         assert config.sequences_of_branches(domains) == expected
+    assert [config.number_of_branches(k) for k in (2, 3, 13, 24, 100)] == [0, 3, 13, 24, 24]
+    with pytest.raises(ValueError, match="branches 0 or >= 3, actual 2"):
+        MatchingConfig(branches=2)
     assert MatchingConfig(branches=0).sequences_of_branches(4) == 0
     without = MatchingConfig(branches=0).measured_sequences(4)
     assert without == config.measured_sequences(4) - 48
