@@ -45,7 +45,7 @@ MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
 COVERED = 0.4
 # Share from which on the weights are little more than a guess. Of responses to branches that a
 # composition is not fitted to, it is also where the composition says nothing of losses: 22 tasks
-# left .20 to .55, but for two of .75 and one of .99; plants left .00 to .09.
+# left .20 to .55, but for two of .75 and one of .99; plants left .00 to .11.
 HARDLY = 0.7
 PRIOR_DRAWS = 1000
 # Of what an answer holds by domain, for ArviZ.

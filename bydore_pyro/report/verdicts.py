@@ -84,7 +84,7 @@ LIMITS = {
         "Do the domains cover the target?",
         COVERED,
         HARDLY,
-        "By their responses to branches, targets that are made of the domains left 0 to 9 %, "
+        "By their responses to branches, targets that are made of the domains left 0 to 11 %, "
         "19 of 22 tasks 20 to 55 %. By gradients alone, targets whose own domain is trained on "
         "left 4 to 23 %, docstrings withheld 59 to 69 %, tasks 69 to 100 %.",
         ("Yes", "In part", "Hardly"),
