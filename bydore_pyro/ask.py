@@ -68,37 +68,25 @@ def ask(
         ValueError: When no mixture meets the bounds under the forecast.
     """
     config = config or setup.AskConfig()
-    options = _options_for(run, asked, config)
-    record = _record_of(run)
-    whole = setup.load_domains(options, config.add, config.text_column)
-    kept, branches = _kept(run, record, options, whole)
-    readings = list(measure.read_readings(run))
-    dropped = selected(config.drop, whole.names)
-    names = [name for name in whole.names if name not in dropped]
-    options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
-    seed = options.run.seed
-    # The same text is kept as for the search.
-    domains = setup.domains_of(options, whole.corpus, seed, search=True, count=whole.num_domains)
-    setup.tell_cautions(options, domains)
-    texts = setup.hashes_of(whole)
-    anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    opened = open_search(run, asked, config)
+    options, domains, anew = opened.options, opened.domains, opened.anew
     # Refused, as the mixtures, before anything is read.
     question = setup.question_of(options, domains)
     sources = [one for one in (config.mixture, config.against) if one is not None]
     given = [setup.weights_of(source, domains) for source in sources]
-    if given and (anew or not setup.forecasts(names, readings)):
-        raise DataError(
-            "Expected a search that read the losses of all these domains twice or more, for a "
-            "forecast of --mixture, found none"
-        )
+    if given:
+        opened.require_forecast("--mixture")
     cost = Cost()
-    targets = _targets(options, whole, domains, kept, branches, anew, cost)
-    tried = None if anew else _own_trials(run, record, domains)
+    targets = opened.targets(cost)
+    tried = None if anew else _own_trials(run, opened.record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
-    known = [] if anew else readings
+    known = [] if anew else opened.readings
+    seed = options.run.seed
     answer, _ = search.answered(question, targets, known, plan, cost, tried, seed=seed)
     metrics = setup.common_metrics(
-        *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
+        *(options, domains, answer, cost, targets),
+        measured_anew=anew,
+        learning=opened.record.learning,
     )
     judged = mixture = None
     if config.mixture is not None and answer.forecast is not None:
@@ -108,6 +96,90 @@ def ask(
         judged = outlook_of(answer.forecast, beside, given[0])
         mixture = _mixture_of(config.mixture, given[0], domains)
     return Asked(options, domains, question, answer, metrics, judged, mixture)
+
+
+@dataclass(frozen=True)
+class OpenSearch:
+    """A finished search and what it is asked of, before any model is read.
+
+    Attributes:
+        options: Of the search, with the question's own.
+        record: What it found.
+        whole: Its text, with the domains that are added.
+        domains: Those that are to be trained on, and the targets.
+        kept: What it has measured.
+        branches: Of the last measurement.
+        anew: The domains whose text it has not measured.
+        readings: The losses that it knows, its own first.
+    """
+
+    options: setup.Options
+    record: setup.Metrics
+    whole: Domains
+    domains: Domains
+    kept: Sequence[measure.Measurement]
+    branches: Sequence[measure.Branch]
+    anew: tuple[str, ...]
+    readings: Sequence[measure.Reading]
+
+    def require_forecast(self, asking: str) -> None:
+        """Refuses a search that knows too few losses for a forecast of a mixture.
+
+        Args:
+            asking: What needs one, for the message.
+
+        Raises:
+            DataError: When it does.
+        """
+        if self.anew or not setup.forecasts(self.domains.names, self.readings):
+            raise DataError(
+                "Expected a search that read the losses of all these domains twice or more, for a "
+                f"forecast of {asking}, found none"
+            )
+
+    def targets(self, cost: Cost) -> setup.Targets:
+        """Reads the targets where the search was measured, and charges a counter."""
+        read = (self.options, self.whole, self.domains, self.kept, self.branches, self.anew)
+        return _targets(*read, cost)
+
+
+def open_search(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig) -> OpenSearch:
+    """Opens a finished search for a question, and prints what is to be known of its text.
+
+    Args:
+        run: Its folder.
+        asked: What is asked of the mixture; without targets, of the run's own.
+        config: How the search is asked.
+
+    Raises:
+        DataError: When the folder is no search's that kept its measurements, or see
+            `load_domains`.
+        RunFolderError: When the search has not ended.
+    """
+    options = _options_for(run, asked, config)
+    record = _record_of(run)
+    whole = setup.load_domains(options, config.add, config.text_column)
+    kept, branches = _kept(run, record, options, whole)
+    readings = measure.read_readings(run)
+    dropped = selected(config.drop, whole.names)
+    names = [name for name in whole.names if name not in dropped]
+    options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
+    seed = options.run.seed
+    # The same text is kept as for the search.
+    domains = setup.domains_of(options, whole.corpus, seed, search=True, count=whole.num_domains)
+    setup.tell_cautions(options, domains)
+    texts = setup.hashes_of(whole)
+    anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    return OpenSearch(
+        options=options,
+        record=record,
+        whole=whole,
+        domains=domains,
+        kept=kept,
+        branches=branches,
+        anew=anew,
+        readings=readings,
+    )
 
 
 def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig) -> setup.Options:
