@@ -20,9 +20,9 @@ from bydore_pyro.proxy import Cost, GradientSketch
 ABOUT = """Compare, for the targets of finished searches that measured branches, what gradients,
 responses and both say the targets are made of. Plants are drawn from the domains' own held-out
 text. For groups of targets the mixtures of all ways are trained afresh, as bydore train does, with
-a rate that decays, a fresh model for each search, and judged on other documents of the targets; what
-was predicted of them is compared with what they lose. A table of trained mixtures is ranked by all
-ways, and gives rivals: the best of its runs, and regressions on some of them."""
+a rate that decays, a fresh model for each search, and judged on other documents of the targets;
+what was predicted of them is compared with what they lose. A table of trained mixtures is ranked by
+all ways, and gives rivals: the best of its runs, and regressions on some of them."""
 
 EVIDENCE = ("gradients", "responses", "both")
 KINDS = {"even": 1.0, "sparse": 0.25}  # concentrations of the plants' shares
