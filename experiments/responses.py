@@ -47,7 +47,7 @@ class ResponsesConfig(Checked):
         "JSON file with domains, tasks, weights (N, K), domain_losses (N, K) and bits_per_byte "
         "(N, Q) of N trained mixtures.",
     )
-    runs: list[int] = option([8, 16], "How many of the known runs a regression learns from.")
+    runs: list[int] = option([16], "How many of the known runs a regression learns from.")
     plants: int = option(40, "Plants of each kind.", least=0)
     trials: int = option(0, "Trial runs of the ways that try.", least=0, most=4)
     proxies: str | None = option(None, "Folder of finished models. Default: in --out.")
@@ -111,7 +111,7 @@ class Measured:
     def targets(self, domains: data.Domains) -> setup.Targets:
         """Reads targets, with their responses."""
         seed = self.options.run.seed
-        return setup.targets_of(self.sketch, self.kept, domains, seed, self.branches, anew=True)
+        return setup.targets_of(self.sketch, self.kept, domains, seed, self.branches)
 
 
 def read_search(path: Path) -> Measured:
@@ -321,7 +321,6 @@ def rivals(
     for number in runs:
         some = order[:number]
         weights, losses = known.weights[some], truth[some]
-        found[f"best of {number} runs"] = weights[losses.argmin()]
         process = tables.likeliest_process(weights, losses)
         if process is not None:
             found[f"process on {number} runs"] = simulated_optimum(process.predict, even)

@@ -21,7 +21,7 @@ from bydore_pyro.measure.branches import Branch, responses_of, samples_of
 from bydore_pyro.measure.measurement import Measurement, frozen, thawed
 
 TARGETS = "targets"
-FORMAT = "bydore_pyro.target/3"
+FORMAT = "bydore_pyro.target/4"
 
 
 @dataclass(frozen=True)
@@ -156,23 +156,23 @@ def _read(
     branches: Sequence[Branch],
     anew: bool,
 ) -> dict[str, _TargetPart]:
-    """Returns what was read of each part of a target; keeps it."""
-    text = hashlib.sha256()
-    for name, part in target.targets.items():
-        text.update(f"{name} {tuple(part.tokens.shape)}".encode())
-        for one in (part.tokens, part.weights, part.questions, part.right):
-            if one is not None:
-                text.update(one.cpu().numpy().tobytes())
-        text.update(part.documents.tobytes())
-    for branch in branches:
-        text.update(branch.sha256.encode())
+    """Returns what was read of each part of a target; keeps each by its text."""
     key = {"format": FORMAT, "measurement": measured.sha256}
-
-    def read() -> dict[str, Any]:
-        tokens, weights = data.together(target.targets.values())
-        sketches, losses = sketch(tokens, "gradients", weights=weights)
-        tree, before = {}, 0
+    places: dict[str, files.Kept] = {}
+    found: dict[str, Mapping[str, Any]] = {}
+    if measured.folder is not None:
+        writes = os.access(measured.folder, os.W_OK)  # else the next question reads again
         for name, part in target.targets.items():
+            folder = measured.folder / TARGETS / _hash(part, branches)
+            places[name] = files.Kept(folder, key, replace=True, writes=writes)
+            if not anew and (tree := places[name].get()) is not None:
+                found[name] = tree
+    missing = {name: part for name, part in target.targets.items() if name not in found}
+    if missing:
+        tokens, weights = data.together(missing.values())
+        sketches, losses = sketch(tokens, "gradients", weights=weights)
+        before = 0
+        for name, part in missing.items():
             own = slice(before, before + len(part.tokens))
             before = own.stop
             gradients = part.gradients(sketches[own], losses[own])
@@ -180,22 +180,27 @@ def _read(
             proxy.check_finite("loss", values, measured.step, [name] * len(values))
             proxy.check_finite("gradient", gradients.sum(1), measured.step, [name] * len(values))
             sample = core.Sample(gradients, torch.from_numpy(part.documents))
-            tree[name] = {"sample": frozen(sample), "losses": values}
+            tree = {"sample": frozen(sample), "losses": values}
             if branches:
                 responses = responses_of(sketch.model, branches, part)
                 proxy.check_finite("response", responses.sum(1), measured.step, [name] * len(part))
-                tree[name]["responses"] = responses
-        return tree
+                tree["responses"] = responses
+            if name in places:
+                places[name].put(tree)
+            found[name] = tree
+    return {name: _part(found[name]) for name in target.targets}
 
-    if measured.folder is None:
-        tree = read()
-    else:
-        place = measured.folder / TARGETS / text.hexdigest()[:32]
-        writes = os.access(measured.folder, os.W_OK)  # else the next question reads again
-        kept = files.Kept(place, key, replace=True, writes=writes)
-        tree = read() if anew else kept.get_or(read)
-        kept.put(tree)
-    return {name: _part(own) for name, own in tree.items()}
+
+def _hash(text: data.Sequences, branches: Sequence[Branch]) -> str:
+    """Returns the name under which a text's readings are kept."""
+    found = hashlib.sha256(f"{tuple(text.tokens.shape)}".encode())
+    for one in (text.tokens, text.weights, text.questions, text.right):
+        if one is not None:
+            found.update(one.cpu().numpy().tobytes())
+    found.update(text.documents.tobytes())
+    for branch in branches:
+        found.update(branch.sha256.encode())
+    return found.hexdigest()[:32]
 
 
 def _part(own: Mapping[str, Any]) -> _TargetPart:

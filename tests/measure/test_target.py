@@ -159,8 +159,9 @@ def test_a_target_is_read_once(tmp_path: Path) -> None:
     assert torch.equal(first.sample.gradients, again.sample.gradients)
     assert first.loss == again.loss
     assert len(again.parts) > 1
-    (path,) = (kept.folder / "targets").iterdir()
-    (path / "tree.json").write_text("{}")
+    paths = [*(kept.folder / "targets").iterdir()]
+    assert len(paths) == len(again.parts), "each target is kept by itself"
+    (paths[0] / "tree.json").write_text("{}")
     for measured in (kept, dataclasses.replace(kept, sha256="other")):
         spent = run.proxy.cost.report()["flops"]
         again = read_target(run.sketch, measured, run.domains)
