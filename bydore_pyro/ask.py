@@ -160,7 +160,7 @@ def open_search(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig)
     record = _record_of(run)
     whole = setup.load_domains(options, config.add, config.text_column)
     kept, branches = _kept(run, record, options, whole)
-    readings = measure.read_readings(run)
+    readings = _read(run, record, whole)
     dropped = selected(config.drop, whole.names)
     names = [name for name in whole.names if name not in dropped]
     options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
@@ -263,15 +263,37 @@ def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedStep
         return None
     if any({*one.weights} != {*domains.names} for one in made.tried):
         return None
-    with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
-        before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
-    now = domains.corpus.index["domains"]
+    if {*targets} != _same_targets(run, record, domains):
+        return None
     for name, share in targets.items():
         if not math.isclose(share, float(record.targets[name].importance)):
             return None
-        if before[name]["validation"]["sha256"] != now[name]["validation"]["sha256"]:
-            return None
     return made
+
+
+def _read(run: Path, record: setup.Metrics, whole: Domains) -> list[measure.Reading]:
+    """Returns what a search has read; of its checks, on those targets whose text is as it was."""
+    readings = measure.read_readings(run)
+    if not any(one.changes for one in readings):
+        return list(readings)
+    same = _same_targets(run, record, whole)
+    return [
+        dataclasses.replace(one, changes={n: c for n, c in one.changes.items() if n in same})
+        for one in readings
+    ]
+
+
+def _same_targets(run: Path, record: setup.Metrics, domains: Domains) -> set[str]:
+    """Returns which targets of the question are a search's own, with the same text."""
+    with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
+        before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
+    now = domains.corpus.index["domains"]
+    return {
+        name
+        for name in domains.validation_shares
+        if name in record.targets
+        and before[name]["validation"]["sha256"] == now[name]["validation"]["sha256"]
+    }
 
 
 def _targets(

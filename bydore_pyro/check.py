@@ -9,7 +9,7 @@ knows.
 The predictions rest on no run of the mixtures that are checked, whenever it was made. Runs as long
 as the search, at a constant rate as the search's own, then join its readings: the next question is
 answered from them too. The law of losses knows neither another length nor a rate that decays, so
-other runs are kept and join nothing.
+other runs are kept and join nothing. What they lose on tasks says how far these move.
 """
 
 from __future__ import annotations
@@ -218,13 +218,16 @@ def check(run: Path, config: setup.CheckConfig | None = None) -> Check:
         mixtures=_compared(forecast, weights, of_seeds, config.baseline),
     )
     if found.as_predicted:
+        searched = dict(
+            zip(forecast.importance, forecast.known.of_targets[-1].tolist(), strict=True)
+        )
         new = [
             measure.Reading(
                 of=f"check of {name}, seed {one}",
                 tokens=by_name(domains.names, length * weights[name]),
                 losses=trained.read_losses(domains.names),
                 run=trained.folder.name,
-                targets={target: measured[name, one][target] for target in forecast.importance},
+                changes={text: measured[name, one][text] - loss for text, loss in searched.items()},
             )
             for (name, one), trained in finished.items()
         ]

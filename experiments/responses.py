@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import FRESH_SEED, leave, markdown, rank_of, run_main, table_run, with_error
+from common import FRESH_SEED, leave, markdown, rank_of, rounded, run_main, table_run, with_error
 
 from bydore_pyro import answer, core, data, files, measure, mixture, search, setup, tables, trials
 from bydore_pyro.command_line import Checked, option
@@ -243,6 +243,23 @@ def ranks(targets: setup.Targets, known: Known, seed: int) -> dict[str, dict[str
     return found
 
 
+def shown(run: Measured, targets: setup.Targets) -> dict[str, Any]:
+    """Returns the mean responses of domains and targets, each branch in units of its size."""
+    of_domains = measure.samples_of(run.branches)
+    rows = {name: one.gradients.double().mean(0) for name, one in of_domains.items()}
+    size = torch.stack([*rows.values()]).norm(dim=0)
+    last = targets.rounds[-1]
+    of_targets = {}
+    for name in targets.importance:
+        if (responses := (last.parts or {name: last})[name].responses) is not None:
+            of_targets[name] = responses.target.gradients.double().mean(0)
+    return {
+        "branches": [", ".join(one.domains) for one in run.branches],
+        "domains": {name: (row / size).tolist() for name, row in rows.items()},
+        "targets": {name: (row / size).tolist() for name, row in of_targets.items()},
+    }
+
+
 def merged_losses(run: Measured, weights: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the losses on each target of models that are merged of the branches ``(N,)``: where
     they began, and their changes by the weights of their domains ``(N, K)``."""
@@ -436,6 +453,7 @@ def responses(options: ResponsesOptions) -> None:
             found = {group: proposed(run, of, config, proxies) for group, of in groups.items()}
             whole = run.targets(run.domains)
         one["unexplained"] = dict(zip(whole.importance, map(float, whole.unexplained), strict=True))
+        one["responses"] = shown(run, whole)
         mixtures = {n: setup.weights_of(n, run.domains).numpy() for n in (UNIFORM, NATURAL)}
         others: dict[str, Mapping[str, np.ndarray]] = {}
         if config.known is not None:
@@ -457,7 +475,8 @@ def responses(options: ResponsesOptions) -> None:
         way: held([r for one in content["searches"] for r in one["rows"] if r["way"] == way])
         for way in (*FORECAST, NATURAL)
     }
-    leave(folder, options, content, cost, table_of(content))
+    content = rounded(content, 5)
+    leave(folder, options, content, cost, table_of(content), "task_responses", seed=config.seed)
 
 
 def table_of(content: Mapping[str, Any]) -> str:

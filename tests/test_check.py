@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from quick import PROXY, quickly
 from tiny import documents_in, write_lines
 
@@ -37,6 +39,7 @@ from bydore_pyro.setup.check_config import CheckConfig
 from bydore_pyro.setup.domains import domains_of, language_model
 from bydore_pyro.setup.options import options_in
 from bydore_pyro.setup.question_config import AskConfig, QuestionConfig
+from bydore_pyro.setup.record import Metrics
 from bydore_pyro.terminal import Interrupted
 
 TEXTS = ["quiz", "a", "domain a", "domain b", "domain c", "all targets"]
@@ -177,7 +180,9 @@ def test_the_runs_join_the_readings_once_and_predict_others_alone(
     for name in "abc":
         text = f"domain {name}"
         assert first.losses[name] == found.mixtures["answer"].losses[text].by_seed[0]
-    assert first.targets["quiz"] == found.mixtures["answer"].losses["quiz"].by_seed[0]
+    record = read_as(Metrics, run / "metrics.json").targets
+    lost = found.mixtures["answer"].losses["quiz"].by_seed[0]
+    assert first.changes["quiz"] == pytest.approx(lost - record["quiz"].loss)
     assert len({one.run for one in readings}) == 7, "the search's own have none"
     monkeypatch.setattr("bydore_pyro.trials.proxy_runs.train_on_mixture", None)
     again = check(run, CheckConfig(mixture=["answer", mine]))
@@ -188,6 +193,16 @@ def test_the_runs_join_the_readings_once_and_predict_others_alone(
     forecast = ask(run, question_of(run), tmp_path / "asked").answer.forecast
     assert forecast is not None
     assert len(forecast.known.losses) == 8
+    assert forecast.known.of_checks is not None
+    assert torch.isnan(forecast.known.of_checks).all(1).tolist() == [True] * 2 + [False] * 6
+    quiz = Path(question_of(run).validation[0].partition(",")[0])
+    rows = quiz.read_text("utf-8").splitlines()
+    write_lines(tmp_path / quiz.name, [json.loads(row) for row in rows[:-1]])
+    other_text = [f"{tmp_path / quiz.name},prompt_column=q,answer_column=a"]
+    asked = question_of(run)
+    of_other = ask(run, dataclasses.replace(asked, validation=other_text), tmp_path / "other")
+    assert of_other.answer.forecast is not None
+    assert of_other.answer.forecast.known.of_checks is None, "its text is not that of the checks"
     monkeypatch.undo()
     other = check(run, CheckConfig(mixture=["uniform"], seeds=1))
     assert other.added == 1, "the baseline's run was there"

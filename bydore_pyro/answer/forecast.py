@@ -11,14 +11,14 @@ sum to 1. Those of a task do not: its loss is in bits per byte, and its response
 falls. A level is the loss of one run, so it is as unsure as one run's noise. What the domains do
 not explain of a target, they do not explain of its loss: away from the runs the level scatters. How
 far a task's loss moves as its amounts say is unsure too: its way from that of the search is
-multiplied by a factor about 1.
+multiplied by a factor about 1, of which runs of other mixtures that were read on the task say more.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -94,12 +94,15 @@ class RunLosses:
         losses: On held-out text of the first T >= K of these ``(R, T)``, nats per token.
         transfer: Cross products of their gradients ``(T, K + others)``.
         of_targets: On the targets, of the first R' <= R runs ``(R', Q)``.
+        of_checks: By how much more runs lost on the targets than the last of the first R'
+            ``(R, Q)``, at its length. NaN where one was not read on a target; None where none was.
     """
 
     tokens: Tensor
     losses: Tensor
     transfer: Tensor
     of_targets: Tensor
+    of_checks: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +136,9 @@ class Forecast:
         draws: S draws of the law, of all domains that the runs trained on; the K stand first.
         compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
         levels: Of the targets, above what they are made of ``(S, Q)``, in their units.
-        scatter: Standard deviation of a level away from the runs ``(Q,)``.
-        factor: That of the logarithm of each target's factor ``(Q,)``.
+        scatter: Of the level of each target, at a mixture that shares no text with the runs
+            ``(S, Q)``.
+        factors: By which each target moves farther than its composition says ``(S, Q)``.
         known: What the law was fitted to.
         worst: Whether the worst target counts, not their mean.
     """
@@ -146,7 +150,7 @@ class Forecast:
     compositions: Tensor
     levels: Tensor
     scatter: Tensor
-    factor: Tensor
+    factors: Tensor
     known: RunLosses
     worst: bool = False
 
@@ -186,20 +190,18 @@ class Forecast:
         """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
         domains = losses_of(self.law, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
-        generator = torch.Generator().manual_seed(1)
-        if self.factor.any():
-            moved = torch.randn(self.levels.shape, generator=generator).double()  # (S, Q)
-            moved = (self.factor * (moved - moved.mean(0)) - self.factor.square() / 2).exp()
+        if self.moves:
             read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
             start = read @ self.compositions.mT + self.levels[:, None]
-            targets = start + moved[:, None] * (targets - start)
-        tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
-        trained = tokens / tokens.sum(1, keepdim=True)
-        whole = pad(mixtures, (0, trained.shape[1] - len(self.names)))
-        away = (whole[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
-        noise = torch.randn(self.levels.shape, generator=generator).double()
-        noise = noise - noise.mean(0)  # it widens what is expected, and does not move it
-        return targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None], domains
+            targets = start + self.factors[:, None] * (targets - start)
+        whole = pad(mixtures, (0, self.known.tokens.shape[1] - len(self.names)))
+        away = _away(whole, self.known)
+        return targets + self.scatter[:, None] * away.sqrt()[:, None], domains
+
+    @property
+    def moves(self) -> bool:
+        """Whether some factor is not 1."""
+        return bool((self.factors != 1).any())
 
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
         """Returns losses on all texts ``(S, M, texts)``."""
@@ -294,18 +296,84 @@ def forecast_of(
     unsure = (off @ compositions.mT)[:, 0]  # (S, Q)
     unsure = unsure - unsure.mean(0)  # it widens what is expected, and does not move it
     levels = runs.of_targets[-1] - (read @ compositions.mT)[:, 0] - unsure
-    return Forecast(
+    generator = torch.Generator().manual_seed(1)
+    tasks = torch.tensor([one.unit != PER_TOKEN for one in targets.values()])
+    factors = torch.ones_like(levels)
+    if tasks.any():
+        own = FACTOR * _centred(levels.shape, generator) - FACTOR**2 / 2
+        factors = torch.where(tasks, own.exp(), factors)
+    shares = [one.per_nat * one.unexplained for one in targets.values()]
+    scatter = SCATTER * torch.tensor(shares).double()
+    found = Forecast(
         names=tuple(names),
         importance={name: one.importance for name, one in targets.items()},
         units={name: one.unit for name, one in targets.items()},
         draws=draws,
         compositions=compositions,
         levels=levels,
-        scatter=SCATTER
-        * torch.tensor([one.per_nat * one.unexplained for one in targets.values()]).double(),
-        factor=FACTOR * torch.tensor([one.unit != PER_TOKEN for one in targets.values()]).double(),
+        scatter=scatter * _centred(levels.shape, generator),
+        factors=factors,
         known=runs,
     )
+    if runs.of_checks is None or not found.moves:
+        return found
+    return replace(found, factors=_factors_of_checks(found, scatter, runs.of_checks))
+
+
+def _centred(shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """Returns normal draws ``(S, ...)`` of mean 0: they widen what is expected, and do not move
+    it."""
+    drawn = torch.randn(shape, generator=generator).double()
+    return drawn - drawn.mean(0)
+
+
+def _away(mixtures: Tensor, known: RunLosses) -> Tensor:
+    """Returns how far mixtures ``(M, K + others)`` are from all runs whose level is known, total
+    variation ``(M,)``."""
+    tokens = known.tokens[: len(known.of_targets)]
+    trained = tokens / tokens.sum(1, keepdim=True)
+    return (mixtures[:, None] - trained).abs().sum(-1).amin(1) / 2
+
+
+def _factors_of_checks(found: Forecast, scatter: Tensor, measured: Tensor) -> Tensor:
+    """Returns draws of the targets' factors ``(S, Q)``, given what checks have measured.
+
+    A target's way from the search to a check is its factor times what its composition says, and
+    noise: that of both runs, and its level's scatter there. Draws are taken again by how likely
+    they make the measured ways.
+
+    Args:
+        found: The forecast before.
+        scatter: Standard deviation of a level at a mixture that shares no text with the runs
+            ``(Q,)``.
+        measured: See `RunLosses.of_checks`.
+    """
+    known, count = found.known, len(found.names)
+    rows = (~measured.isnan()).any(1)
+    tokens, own = known.tokens[rows], measured[rows]  # (C, Q)
+    start = _losses_at_level(found.draws, known)[..., :count]
+    away = _away(tokens / tokens.sum(1, keepdim=True), known).sqrt()
+    apart = (found.draws.losses(tokens)[..., :count] - start) @ found.compositions.mT  # (S, C, Q)
+    off = _off_the_law(found.draws.noise[:, None], seed=4)[..., :count]
+    noise = (off @ found.compositions.mT)[:, 0].var(0)  # (Q,)
+    factors = found.factors.clone()
+    for place in range(measured.shape[1]):
+        read = ~own[:, place].isnan()
+        if not read.any() or not bool((factors[:, place] != 1).any()):
+            continue
+        way = own[read, place]
+        left = way - factors[:, place, None] * apart[:, read, place]  # (S, C')
+        of_scatter = (scatter[place] * away[read])[:, None]
+        # The noise of the search's own run is in all of them.
+        covariance = noise[place] * (1 + torch.eye(len(way)).double()) + of_scatter @ of_scatter.T
+        root = torch.linalg.cholesky(covariance)
+        likely = -torch.linalg.solve_triangular(root, left.mT, upper=False).square().sum(0) / 2
+        ends = (likely - likely.max()).softmax(0).cumsum(0)
+        places = (torch.arange(len(likely)).double() + 0.5) / len(likely)
+        again = torch.searchsorted(ends, places).clamp_max(len(likely) - 1)
+        order = torch.randperm(len(again), generator=torch.Generator().manual_seed(place))
+        factors[:, place] = factors[again, place][order]
+    return factors
 
 
 def _losses_at_level(draws: LawDraws, runs: RunLosses) -> Tensor:

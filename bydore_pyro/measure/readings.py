@@ -29,14 +29,15 @@ class Reading:
         tokens: On which it trained, by domain.
         losses: On held-out text by domain, nats per token.
         run: Of a run of `bydore check`, the hash of all that it depends on; else "".
-        targets: Of such a run, on the targets of the search, each in its unit.
+        changes: Of such a run: by how much more it lost on the targets of the search than the
+            search's own run at its end, each in its unit.
     """
 
     of: str
     tokens: Mapping[str, files.Number]
     losses: Mapping[str, files.Number]
     run: str = ""
-    targets: Mapping[str, files.Number] = field(default_factory=dict)
+    changes: Mapping[str, files.Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ def readings_text(readings: Sequence[Reading]) -> str:
     for one in readings:
         row: dict[str, Any] = {"of": one.of}
         row |= {"tokens": dict(one.tokens), "losses": dict(one.losses)}
-        rows.append(row | ({"run": one.run, "targets": dict(one.targets)} if one.run else {}))
+        rows.append(row | ({"run": one.run, "changes": dict(one.changes)} if one.run else {}))
     content = {"readings": rows}
     return (
         json.dumps({**content, "sha256": files.content_hash(content)}, indent=2, allow_nan=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,7 @@ class Targets:
             losses=torch.tensor([[one.losses[n] for n in read] for one in readings]).double(),
             transfer=self.transfer[places[: len(read)]][:, places],
             of_targets=of_targets.double(),
+            of_checks=self._of_checks(readings),
         )
         given = zip(self.importance.items(), self.unexplained, strict=True)
         targets = {
@@ -90,6 +92,14 @@ class Targets:
             for (name, share), unexplained in given
         }
         return answer.forecast_of(self.names, runs, targets, seed)
+
+    def _of_checks(self, readings: Sequence[measure.Reading]) -> Tensor | None:
+        """Returns by how much more than the search runs of checks lost on the targets ``(R, Q)``,
+        NaN where one was not read; None where none was."""
+        if self.losses is None or not any(one.changes for one in readings):
+            return None
+        rows = [[one.changes.get(name, math.nan) for name in self.importance] for one in readings]
+        return torch.tensor(rows, dtype=torch.float64)
 
     def records(self) -> dict[str, TargetRecord]:
         """Returns what each target is made of; nothing where every domain is a target."""

@@ -247,3 +247,41 @@ def test_curves_are_the_law_and_the_runs() -> None:
         np.testing.assert_allclose(curve.runs[2], 1, rtol=1e-6, err_msg="the run on equal weights")
         at_runs = np.interp(np.log(curve.runs), np.log(at), loss)
         assert np.abs(at_runs - curve.losses).max() < 0.1
+
+
+def test_checks_say_how_far_a_task_moves() -> None:
+    """A task of which a nat of the domains is worth 1, but whose losses move 0.7 times as far."""
+    held: dict[bool, list[bool]] = {False: [], True: []}
+    widths: dict[bool, list[float]] = {False: [], True: []}
+    slopes: dict[bool, list[float]] = {False: [], True: []}
+    mixtures = torch.tensor([[0.6, 0.2, 0.1, 0.05, 0.05], [0.05, 0.05, 0.1, 0.2, 0.6]]).double()
+    rows = torch.cat([unseen(4), mixtures])
+    for seed in range(6):
+        before = planted_forecast(seed=seed, noise=NOISE)
+        generator = torch.Generator().manual_seed(seed)
+        start = true_losses(UNIFORM[None], seed)
+        truth = 0.7 * ((true_losses(rows, seed) - start) @ MADE["one"])
+        truth += NOISE * torch.randn(len(rows), generator=generator).double()
+        losses = true_losses(rows, seed)
+        losses += NOISE * torch.randn(losses.shape, generator=generator).double()
+        known, length = before.known, before.length
+        checks = torch.full((len(known.tokens) + 4, 1), math.nan).double()
+        checks[-4:, 0] = truth[:4]
+        for checked in (False, True):
+            runs = dataclasses.replace(
+                known,
+                tokens=torch.cat([known.tokens, length * rows[:4]]),
+                losses=torch.cat([known.losses, losses[:4]]),
+                of_checks=checks if checked else None,
+            )
+            target = Target(importance=1.0, compositions=before.compositions[:, 0], unit="bits")
+            forecast = forecast_of(NAMES, runs, {"one": target}, seed)
+            slopes[checked].append(float(forecast.factors.mean()))
+            for mixture, own in zip(rows[4:], truth[4:], strict=True):
+                told = forecast.difference(mixture, UNIFORM)["one"]
+                held[checked].append(told.low <= own <= told.high)
+                widths[checked].append(told.high - told.low)
+    assert np.mean(slopes[False]) == pytest.approx(1, abs=0.01)
+    assert np.mean(slopes[True]) == pytest.approx(0.75, abs=0.1)
+    assert np.mean(widths[True]) < np.mean(widths[False])
+    assert np.mean(held[True]) >= 0.8

@@ -27,7 +27,7 @@ from bydore_pyro.proxy.proxy import Proxy
 ROWS = [
     Reading(of="the search after 3 steps", tokens={"a": 1.5, "b": 2.0}, losses={"a": 3.25}),
     Reading(of="trial 1", tokens={"a": 0.0, "b": 7.0}, losses={"a": 3.0, "b": 0.1 + 0.2}),
-    Reading(of="check", tokens={"a": 7.0}, losses={"a": 2.0}, run="0a1b", targets={"quiz": 0.5}),
+    Reading(of="check", tokens={"a": 7.0}, losses={"a": 2.0}, run="0a1b", changes={"quiz": 0.5}),
 ]
 
 
