@@ -39,6 +39,7 @@ def draw_rounds(axes: Any) -> None:
         (7.1, upper, 2.7, BOX): "the match, $u = s\\,w$:\n"
         "min$_{u \\geq 0}\\,\\|\\,m - \\sum_k u_k m_k\\|^2$",
         (10.7, upper, 2.9, BOX): "how surely? scatter\nof the documents:\n$\\Lambda = A\\,B^{-1}A$",
+        (10.7, lower, 2.9, NET): "branches, at the end:\nmore steps on one\ndomain; responses",
         (7.1, lower, 2.7, BOX): "exact draws of $w$, $s$;\na GammaDirichlet\nis fitted to them",
         (3.5, lower, 2.7, NET): "the law of losses\ndecides; check\non fresh text",
     }
@@ -48,8 +49,9 @@ def draw_rounds(axes: Any) -> None:
     arrow(axes, (2.6, middle), (3.5, middle))
     arrow(axes, (6.2, middle), (7.1, middle))
     arrow(axes, (9.8, middle), (10.7, middle))
-    corner(axes, (12.15, upper), (12.15, bottom), (9.8, bottom))
-    axes.text(12.3, 2.2, "the evidence of all\nrounds is added", va="center", color="0.25")
+    arrow(axes, (12.15, upper), (12.15, lower + HEIGHT))
+    arrow(axes, (10.7, bottom), (9.8, bottom))
+    axes.text(12.3, 2.7, "the evidence of all\nrounds is added", va="center", color="0.25")
     arrow(axes, (7.1, bottom), (6.2, bottom), "end")
     corner(axes, (4.85, upper), (4.85, 2.7), (1.35, 2.7), (1.35, upper), colour=BACK)
     axes.text(3.1, 2.8, "next round: train on", va="bottom", ha="center", color=BACK)
