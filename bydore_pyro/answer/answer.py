@@ -175,6 +175,7 @@ def answer_of(
     notes += [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]
     notes += [] if drawn.convergence.settled else [_not_settled(drawn)]
+    notes += [] if forecast is None else forecast.notes()
     if found.unexplained >= HARDLY:
         notes.insert(
             0,

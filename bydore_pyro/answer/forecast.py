@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bydore_pyro import files
+from bydore_pyro.errors import listed
 from bydore_pyro.law import PER_TOKEN, LawDraws, fit_law, law_losses, losses_of
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
@@ -44,6 +45,7 @@ SCATTER = 0.3
 # what their compositions say, over 60 mixtures with the domains' true losses
 # (`experiments/responses.py`).
 FACTOR = 0.28
+MOST_TOLD = 4  # targets in a note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +212,29 @@ class Forecast:
             both = targets.amax(-1) if self.worst else targets @ self.shares
             found.append(both[..., None])
         return torch.cat(found, -1)
+
+    def notes(self) -> list[str]:
+        """Returns in words which targets the checks know to move otherwise than their compositions
+        say; nothing without any."""
+        if self.known.of_checks is None or not self.moves:
+            return []
+        read = (~self.known.of_checks.isnan()).any(0)
+        low, high = ends(self.factors)
+        found = [
+            f"'{name}' {mean:.2f} ({a:.2f} to {b:.2f})"
+            for name, known, mean, a, b in zip(
+                *(self.importance, read.tolist(), self.factors.mean(0).tolist()),
+                *(low.tolist(), high.tolist()),
+                strict=True,
+            )
+            if known and not a <= 1 <= b
+        ]
+        if not found:
+            return []
+        return [
+            "By the runs of checks, losses move so many times as far as compositions say: "
+            f"{listed(found, MOST_TOLD)}."
+        ]
 
     @property
     def shares(self) -> Tensor:

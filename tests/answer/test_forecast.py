@@ -254,6 +254,7 @@ def test_checks_say_how_far_a_task_moves() -> None:
     held: dict[bool, list[bool]] = {False: [], True: []}
     widths: dict[bool, list[float]] = {False: [], True: []}
     slopes: dict[bool, list[float]] = {False: [], True: []}
+    told_of: list[bool] = []
     mixtures = torch.tensor([[0.6, 0.2, 0.1, 0.05, 0.05], [0.05, 0.05, 0.1, 0.2, 0.6]]).double()
     rows = torch.cat([unseen(4), mixtures])
     for seed in range(6):
@@ -277,6 +278,8 @@ def test_checks_say_how_far_a_task_moves() -> None:
             target = Target(importance=1.0, compositions=before.compositions[:, 0], unit="bits")
             forecast = forecast_of(NAMES, runs, {"one": target}, seed)
             slopes[checked].append(float(forecast.factors.mean()))
+            assert checked or forecast.notes() == []
+            told_of.append("'one' 0." in " ".join(forecast.notes()))
             for mixture, own in zip(rows[4:], truth[4:], strict=True):
                 told = forecast.difference(mixture, UNIFORM)["one"]
                 held[checked].append(told.low <= own <= told.high)
@@ -285,3 +288,4 @@ def test_checks_say_how_far_a_task_moves() -> None:
     assert np.mean(slopes[True]) == pytest.approx(0.75, abs=0.1)
     assert np.mean(widths[True]) < np.mean(widths[False])
     assert np.mean(held[True]) >= 0.8
+    assert any(told_of), "what is surely less than 1 is told"
