@@ -154,6 +154,8 @@ def matched(one: measure.TargetMeasurement, way: str) -> core.Matching:
 
 def plants(run: Measured, count: int, seed: int) -> list[dict[str, Any]]:
     """Returns how well each way finds the shares of plants, of the last measurement."""
+    if not count:
+        return []
     domains, parts, last = run.domains, {}, run.kept[-1]
     measure.set_parameters(run.sketch.model, last)
     for name in domains.names:
@@ -482,8 +484,9 @@ def responses(options: ResponsesOptions) -> None:
 def table_of(content: Mapping[str, Any]) -> str:
     """Returns the results as tables."""
     searches, found, rows = content["searches"], [], []
-    for kind in KINDS:
-        own = [one for of in searches for one in of["plants"] if one["kind"] == kind]
+    drawn = [one for of in searches for one in of["plants"]]
+    for kind in KINDS if drawn else ():
+        own = [one for one in drawn if one["kind"] == kind]
         for way in EVIDENCE:
             column = {k: [one[way][k] for one in own] for k in ("total_variation", "held", "width")}
             rows.append(
