@@ -27,6 +27,7 @@ all ways, and gives rivals: the best of its runs, and regressions on some of the
 EVIDENCE = ("gradients", "responses", "both")
 KINDS = {"even": 1.0, "sparse": 0.25}  # concentrations of the plants' shares
 OF_PLANT = 512  # sequences
+OF_MERGED = 32  # sequences of each target on which merged models are read
 UNIFORM, NATURAL = "uniform", "natural"
 FORECAST = ("law", "composition", "gradients")  # ways whose losses are predicted
 
@@ -262,14 +263,14 @@ def shown(run: Measured, targets: setup.Targets) -> dict[str, Any]:
     }
 
 
-def merged_losses(run: Measured, weights: np.ndarray) -> dict[str, np.ndarray]:
+def merged_losses(run: Measured, mixtures: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the losses on each target of models that are merged of the branches ``(N,)``: where
     they began, and their changes by the weights of their domains ``(N, K)``."""
     model, domains = run.sketch.model, run.domains
     measure.set_parameters(model, run.kept[-1])
     theta, found = model.parameters, dict[str, list[float]]()
     places = [[domains.names.index(name) for name in one.domains] for one in run.branches]
-    for row in weights:
+    for row in mixtures:
         merged = {
             name: value
             + sum(
@@ -279,8 +280,10 @@ def merged_losses(run: Measured, weights: np.ndarray) -> dict[str, np.ndarray]:
             for name, value in theta.items()
         }
         for name, text in domains.targets.items():
-            losses = measure.losses_of(model, text, merged)
-            found.setdefault(name, []).append(float(losses.mean()))
+            tokens = text.tokens[:OF_MERGED]
+            weights = None if text.weights is None else text.weights[:OF_MERGED]
+            some = data.Sequences(tokens, text.documents[:OF_MERGED], weights)
+            found.setdefault(name, []).append(float(measure.losses_of(model, some, merged).mean()))
     return {name: np.array(losses) for name, losses in found.items()}
 
 
