@@ -50,7 +50,8 @@ class ResponsesConfig(Checked):
     )
     runs: list[int] = option([16], "How many of the known runs a regression learns from.")
     plants: int = option(40, "Plants of each kind.", least=0)
-    trials: int = option(0, "Trial runs of the ways that try.", least=0, most=4)
+    trials: int = option(0, "Trial runs of the way that tries.", least=0, most=4)
+    tried: list[str] = option(["all"], "Groups of targets for which it tries.")
     proxies: str | None = option(None, "Folder of finished models. Default: in --out.")
     seed: int = option(0, "Of the plants and of the known runs.", least=0, below=2**31)
     out: str | None = option(None, "Folder of the run. Default: runs/responses-<time>.")
@@ -301,9 +302,9 @@ class Proposed:
 
 
 def proposed(
-    run: Measured, names: Sequence[str], config: ResponsesConfig, proxies: Path
+    run: Measured, names: Sequence[str], config: ResponsesConfig, proxies: Path, *, tries: bool
 ) -> Proposed:
-    """Returns the mixtures of the ways of a search for some targets."""
+    """Returns the mixtures of the ways of a search for some targets; one may try."""
     seed, domains = run.options.run.seed, run.of(names)
     targets = run.targets(domains)
     question = setup.question_of(run.options, domains)
@@ -316,7 +317,7 @@ def proposed(
         "composition": targets.drawn.weights.mean(0),
         "gradients": gradients.weights.mean(0),
     }
-    if config.trials:
+    if config.trials and tries:
         tried = replace(run.options.search, trials=config.trials)
         plan = search.trial_plan(replace(run.options, search=tried), domains, proxies / "trials")
         asked = replace(targets, found=replace(targets.found, left_out=1.0))  # else none are run
@@ -455,7 +456,10 @@ def responses(options: ResponsesOptions) -> None:
         with cost.part("plants"):
             one["plants"] = plants(run, 1 if config.smoke else config.plants, config.seed + seed)
         with cost.part("targets"):
-            found = {group: proposed(run, of, config, proxies) for group, of in groups.items()}
+            found = {
+                group: proposed(run, of, config, proxies, tries=group in config.tried)
+                for group, of in groups.items()
+            }
             whole = run.targets(run.domains)
         one["unexplained"] = dict(zip(whole.importance, map(float, whole.unexplained), strict=True))
         one["responses"] = shown(run, whole)
@@ -468,9 +472,9 @@ def responses(options: ResponsesOptions) -> None:
                 merged = merged_losses(run, known.weights)
             given = (config.runs, config.seed + seed)
             others = {group: rivals(known, of, merged, *given) for group, of in groups.items()}
-        for group, own in found.items():
-            for way, weights in {**own.weights, **others.get(group, {})}.items():
-                mixtures[f"{way}, {group}"] = weights
+        for ways in ({group: own.weights for group, own in found.items()}, others):
+            for group, of in ways.items():
+                mixtures |= {f"{way}, {group}": weights for way, weights in of.items()}
         with cost.part("fresh"):
             losses = trained(problem, mixtures, FRESH_SEED + seed)
         one["weights"] = {n: mixture.by_name(problem.names, w) for n, w in mixtures.items()}
