@@ -91,7 +91,7 @@ def ask(
         learning=opened.record.learning,
         models=record,
     )
-    if words := setup.models_words(record, domains.num_domains, tested=metrics.matching.responses):
+    if words := setup.models_words(record, tested=metrics.matching.responses):
         terminal.tell(words)
     judged = mixture = None
     if config.mixture is not None and answer.forecast is not None:

@@ -2,8 +2,8 @@
 
 The response of a text is the fall of its loss from the base to each of the others, by forward
 passes alone. So models may be of any size and architecture. They are loaded one at a time. What
-each lost on a text is kept in ``models`` in the run's folder: the next question about this text does
-not read it again. See `bydore_pyro.core.responses`.
+each lost on a text is kept in the run's folder, in ``models``: the next question about this text
+does not read it again. See `bydore_pyro.core.responses`.
 """
 
 from __future__ import annotations

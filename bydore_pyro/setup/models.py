@@ -95,17 +95,17 @@ def models_record(models: Sequence[measure.Model], targets: Targets) -> ModelsRe
             for one in models
         ),
         equations=len(responses.groups[-count:].unique()),
+        domains=len(targets.names),
         directions=apart.directions,
         alike=apart.alike,
     )
 
 
-def models_words(record: ModelsRecord, domains: int, *, tested: bool) -> str:
+def models_words(record: ModelsRecord, *, tested: bool) -> str:
     """Returns in sentences which models an answer rests on, and what they tell apart; "" without.
 
     Args:
         record: Of the models.
-        domains: That are to be trained on.
         tested: Whether responses say what is unexplained.
     """
     if not record.read:
@@ -115,11 +115,14 @@ def models_words(record: ModelsRecord, domains: int, *, tested: bool) -> str:
     separate = "1 direction" if record.directions == 1 else f"{record.directions} directions"
     words = (
         f"{len(record.read)} models count as {branches}: from {base} to {listed(others, FEW)}. "
-        f"They separate {separate} of {domains} domains."
+        f"They separate {separate} of {record.domains} domains."
     )
     if record.alike:
         groups = "; ".join(listed(names, FEW) for names in record.alike)
         words += f" They do not tell apart: {groups}."
     if not tested:
-        words += f" {branches} cannot be left out: the unexplained share is of the gradients."
+        words += (
+            f" With fewer than {core.FEWEST_BRANCHES} branches the unexplained share is of the "
+            "gradients."
+        )
     return words

@@ -69,12 +69,14 @@ class ModelsRecord:
     Attributes:
         read: They, the base first.
         equations: How many branches they count as: those that the domains respond to alike are one.
-        directions: How many directions of the domains' responses they separate.
+        domains: How many are to be trained on.
+        directions: How many directions of these domains' responses they separate.
         alike: Groups of domains that they do not tell apart.
     """
 
     read: tuple[ModelRecord, ...] = ()
     equations: int = 0
+    domains: int = 0
     directions: int = 0
     alike: tuple[tuple[str, ...], ...] = ()
 
