@@ -107,8 +107,11 @@ class Responses:
 
     @property
     def are_few(self) -> bool:
-        """Whether there are fewer than can be left out."""
-        return len(self.groups.unique()) < FEWEST_BRANCHES
+        """Whether they say less than gradients may: fewer count than can be left out or, of models
+        alone, than half of the domains."""
+        alone = self.models == len(self.groups)
+        least = max(FEWEST_BRANCHES, len(self.domains) / 2 if alone else 0)
+        return len(self.groups.unique()) < least
 
     def restricted(self, places: Sequence[int]) -> Responses:
         """Returns the same with some of the domains, in the given order."""

@@ -121,8 +121,5 @@ def models_words(record: ModelsRecord, *, tested: bool) -> str:
         groups = "; ".join(listed(names, FEW) for names in record.alike)
         words += f" They do not tell apart: {groups}."
     if not tested:
-        words += (
-            f" With fewer than {core.FEWEST_BRANCHES} branches the unexplained share is of the "
-            "gradients."
-        )
+        words += " They are too few to say what is unexplained: the gradients say it."
     return words

@@ -131,6 +131,11 @@ def test_of_few_models_the_gradients_say_what_is_unexplained() -> None:
     few = Responses(tuple(map(first, whole.domains)), first(whole.target), 2)
     assert few.are_few
     assert not whole.are_few
+    domains = whole.domains + tuple(sample(row, 40 + k) for k, row in enumerate(means(1)))
+    for models, expected in ((0, False), (3, False), (6, False)):
+        assert Responses(domains, whole.target, models).are_few == expected
+    assert Responses((*domains, *domains[:3]), whole.target, 6).are_few, "models, 6 of 13"
+    assert not Responses((*domains, *domains[:3]), whole.target, 5).are_few, "one is a branch"
     found, alone = composition_of([gradients], few), core.match([gradients])
     assert 0.1 < alone.unexplained < 0.9
     assert found.unexplained == alone.unexplained
