@@ -106,12 +106,16 @@ class Responses:
         return left_out(domains, target, self.groups)
 
     @property
+    def count(self) -> int:
+        """As how many branches they count."""
+        return len(self.groups.unique())
+
+    @property
     def are_few(self) -> bool:
-        """Whether they say less than gradients may: fewer count than can be left out or, of models
-        alone, than half of the domains."""
+        """Whether they cannot show what is unexplained: fewer count than can be left out or, of
+        models alone, than half of the domains."""
         alone = self.models == len(self.groups)
-        least = max(FEWEST_BRANCHES, len(self.domains) / 2 if alone else 0)
-        return len(self.groups.unique()) < least
+        return self.count < max(FEWEST_BRANCHES, len(self.domains) / 2 if alone else 0)
 
     def restricted(self, places: Sequence[int]) -> Responses:
         """Returns the same with some of the domains, in the given order."""
@@ -157,7 +161,9 @@ def composition_of(gradients: Sequence[RoundEvidence], responses: Responses | No
     """Returns the evidence of gradients and responses together.
 
     Gradients are sharp where domains cover a target, and blind where they do not; responses see in
-    both cases. So each round of gradients counts by the square of what all of them explain.
+    both cases. So each round of gradients counts by the square of what all of them explain. But M
+    branches are no more than M equations. Of more domains, K, gradients count by ``1 - M / K`` at
+    least. Where branches are few (`Responses.are_few`), gradients say what is unexplained.
 
     Args:
         gradients: The rounds of gradients, at least one.
@@ -169,10 +175,10 @@ def composition_of(gradients: Sequence[RoundEvidence], responses: Responses | No
     found = match(gradients)
     if responses is None or not responses.evidence.gram.diagonal().sum() > 0:
         return found
-    explained = 1.0 if responses.are_few else (1 - found.unexplained) ** 2
-    explained = max(LEAST_IMPORTANCE, explained)
+    missing = 1 - responses.count / len(responses.domains)
+    counts = max(LEAST_IMPORTANCE, (1 - found.unexplained) ** 2, missing)
     rounds = [*gradients, responses.evidence]
-    both = match(rounds, [explained] * len(gradients) + [1.0])
+    both = match(rounds, [counts] * len(gradients) + [1.0])
     if responses.are_few:
         return replace(both, of_gradients=found.unexplained)
     return replace(both, left_out=responses.unexplained)
