@@ -17,7 +17,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from bydore_pyro import files, measure, search, setup
+from bydore_pyro import files, measure, search, setup, terminal
 from bydore_pyro.answer import Answer, Outlook, Question, TriedSteps, outlook_of
 from bydore_pyro.data import Domains, selected
 from bydore_pyro.errors import DataError, RunFolderError, expecting
@@ -76,8 +76,10 @@ def ask(
     given = [setup.weights_of(source, domains) for source in sources]
     if given:
         opened.require_forecast("--mixture")
+    models = setup.models_of(options, domains.corpus, config.models)
     cost = Cost()
-    targets = opened.targets(cost)
+    targets = opened.targets(cost, models)
+    record = setup.models_record(models, targets)
     tried = None if anew else _own_trials(run, opened.record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
     known = [] if anew else opened.readings
@@ -87,7 +89,10 @@ def ask(
         *(options, domains, answer, cost, targets),
         measured_anew=anew,
         learning=opened.record.learning,
+        models=record,
     )
+    if words := setup.models_words(record, tested=metrics.matching.responses):
+        terminal.tell(words)
     judged = mixture = None
     if config.mixture is not None and answer.forecast is not None:
         name = config.against or "the answer"
@@ -137,10 +142,11 @@ class OpenSearch:
                 f"forecast of {asking}, found none"
             )
 
-    def targets(self, cost: Cost) -> setup.Targets:
-        """Reads the targets where the search was measured, and charges a counter."""
+    def targets(self, cost: Cost, models: Sequence[measure.Model] = ()) -> setup.Targets:
+        """Reads the targets where the search was measured, and in models that one has; charges a
+        counter."""
         read = (self.options, self.whole, self.domains, self.kept, self.branches, self.anew)
-        return _targets(*read, cost)
+        return _targets(*read, cost, models)
 
 
 def open_search(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig) -> OpenSearch:
@@ -304,9 +310,10 @@ def _targets(
     branches: Sequence[measure.Branch],
     anew: Sequence[str],
     cost: Cost,
+    models: Sequence[measure.Model],
 ) -> setup.Targets:
     """Measures the domains that the search did not know where it measured the others, and reads the
-    targets there."""
+    targets there, and all of them in models."""
     proxy, seed = setup.proxy_of(options, asked, cost), options.run.seed
     sketch = GradientSketch(proxy, options.search.sketch_size, seed)
     each = options.search.sequences_of_round(everything.num_domains)
@@ -319,8 +326,26 @@ def _targets(
         return dataclasses.replace(one, samples=own.samples)
 
     measured = [with_new(one) for one in kept] if anew else kept
-    if branches and anew:
-        sequences = options.search.sequences_of_branches(everything.num_domains)
-        branches = measure.with_domains(branches, proxy, everything, sequences, anew)
-    order = everything.names
-    return setup.targets_of(sketch, measured, asked, seed, branches, order=order)
+    order, again, responses = everything.names, anew, None
+    if models:
+        for name in order:
+            if name not in anew:  # what the rounds have measured is passed over
+                everything.measure_batch(
+                    name, sum(len(one.samples[name].documents) for one in measured)
+                )
+        # Of another number of domains others are kept aside than those that the branches have read.
+        before = len(kept[-1].samples)
+        if options.measured_sequences(before) != options.measured_sequences(len(order)):
+            again = order
+    texts = {}
+    if models or (branches and anew):
+        count = options.search.sequences_read(len(order))
+        texts = measure.texts_of(everything, count, order if models else anew)
+    if branches and again:
+        own = {name: texts[name] for name in again}
+        branches = measure.with_domains(branches, proxy, own, order)
+    if models:
+        load = setup.loader_of(options, everything.corpus.vocabulary, cost)
+        run = kept[-1].folder and kept[-1].folder.parent
+        responses = measure.responses_to_models(models, load, texts, asked.targets, run)
+    return setup.targets_of(sketch, measured, asked, seed, branches, models=responses, order=order)

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from own_models import models_of_branches
 from quick import PROXY
 from task_files import gsm8k_folder, olmes_file
 from tiny import ALPHABETS, documents_in, write_domains, write_lines
 
+from bydore_pyro import ask as module
+from bydore_pyro import setup
 from bydore_pyro.answer.answer import Answer
 from bydore_pyro.answer.steps import LAW
 from bydore_pyro.ask import Asked, ask
@@ -85,6 +88,89 @@ def test_branches_are_part_of_what_a_search_has_measured(
     line = refused("ask", torn, "--validation", "b", "--out", tmp_path / "answer")
     assert "Expected the 3 branches that the search made in" in line
     assert line.endswith("found 1"), line
+
+
+def test_models_of_ones_own_are_branches_too(
+    store: Path, measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the search's own branches say what these say, beside them and without any."""
+    base, *others = map(str, models_of_branches(measured_run, store, tmp_path / "models"))
+    plain = asked_of(measured_run, tmp_path, validation=["b"])
+    run = shutil.copytree(measured_run, tmp_path / "run")
+    capsys.readouterr()
+    found = asked_of(run, tmp_path, validation=["b"], models=[base, *others])
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(f"4 models count as 3 branches: from {base} to {others[0]}, ")
+    assert "They separate 3 directions of 3 domains" in line
+    assert [one.folder for one in found.metrics.models.read] == [base, *others]
+    assert all(len(one.sha256) == 12 for one in found.metrics.models.read)
+    assert found.metrics.search is not None
+    texts = sum(len(one.documents) for one in found.domains.targets.values()) + 3 * 32
+    assert found.metrics.search.parts["responses"].tokens == 4 * texts * 32
+    assert found.answer.mixture.weights == pytest.approx(plain.answer.mixture.weights, abs=0.02)
+    again = asked_of(run, tmp_path, validation=["b"], models=[base, *others])
+    assert again.answer.mixture.weights == found.answer.mixture.weights
+    assert again.metrics.search is not None
+    assert "responses" not in again.metrics.search.parts, "nothing is read twice"
+
+    bare = searched(store, tmp_path / "bare", "--validation", "b", "--branches", "0")
+    assert not asked_of(bare, tmp_path).metrics.matching.responses
+    alone = asked_of(bare, tmp_path, models=[base, *others])
+    assert alone.metrics.matching.responses
+    assert alone.metrics.matching.unexplained < 0.2
+    assert alone.answer.mixture.as_dict()["b"] > 0.8
+    capsys.readouterr()
+    pair = asked_of(bare, tmp_path, models=[base, others[0]])
+    assert "2 models count as 1 branch" in capsys.readouterr().err
+    assert not pair.metrics.matching.responses
+    assert pair.metrics.models.equations == 1
+    before, _ = asked_of(bare, tmp_path).answer.evidence
+    assert pair.metrics.matching.unexplained == before.unexplained
+
+
+def test_models_read_the_sequences_that_the_branches_have_read(
+    store: Path, measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So models of the branches respond as these did, whether domains are added or dropped."""
+    models = [str(one) for one in models_of_branches(measured_run, store, tmp_path / "models")]
+    text = write_domains(tmp_path / "text", {"d": ALPHABETS["upper"]})
+    given = ["--data", str(text), "--tokenizer", str(store / "tokenizer")]
+    main(["prepare", *given, "--out", str(tmp_path / "more")])
+    plain, seen = module.setup.targets_of, list[setup.Targets]()
+
+    def spied(*given: object, **named: object) -> setup.Targets:
+        seen.append(plain(*given, **named))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(module.setup, "targets_of", spied)
+    for asked, names in (
+        ({}, "abc"),
+        ({"drop": ["b"]}, "ac"),
+        ({"add": [str(tmp_path / "more")]}, "abcd"),
+    ):
+        run = shutil.copytree(measured_run, tmp_path / f"run {names}")
+        found = asked_of(run, tmp_path, validation=["a"], models=models, **asked)
+        assert "".join(found.domains.names) == names
+        responses = seen[-1].rounds[-1].responses
+        assert responses is not None
+        for sample in (*responses.domains, responses.target):
+            of_branches, of_models = sample.gradients.split(3, 1)
+            assert torch.allclose(of_branches, of_models, atol=2e-3)
+
+
+def test_models_that_cannot_be_used_are_refused_in_a_line(
+    store: Path, measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    base, other, *_ = map(str, models_of_branches(measured_run, store, tmp_path / "models"))
+    for models, message in (
+        ([base], "Expected two or more folders for --models, the base first, found one"),
+        ([base, other, f"{base}/"], "Expected every folder once for --models, found again"),
+        ([base, str(store)], "Expected the configuration of a causal language model"),
+        ([base, "nowhere"], "Expected the folder of a model for --models, found none: nowhere"),
+    ):
+        line = refused("ask", measured_run, "--models", *models, "--out", tmp_path / "answer")
+        assert message in line, line
+        assert not (tmp_path / "answer").exists()
 
 
 def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:

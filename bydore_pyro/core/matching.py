@@ -181,6 +181,8 @@ class Matching:
         optimum: ``u = s w``, the most likely one with ``u >= 0``, ``(K,)``.
         target: ``<m, m>``, in the unit of `cross`, without the bias of its own noise.
         left_out: Where responses were measured, see `bydore_pyro.core.responses.left_out`.
+        of_gradients: What is unexplained of the gradients alone, where the evidence of responses
+            joins theirs and can leave out nothing.
     """
 
     gram: Tensor
@@ -191,6 +193,7 @@ class Matching:
     optimum: Tensor
     target: float
     left_out: float | None = None
+    of_gradients: float | None = None
 
     @property
     def residual(self) -> Tensor:
@@ -213,6 +216,8 @@ class Matching:
         """
         if self.left_out is not None:
             return self.left_out
+        if self.of_gradients is not None:
+            return self.of_gradients
         if not self.target > 0:
             return 1.0
         u = self.optimum

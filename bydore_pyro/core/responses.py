@@ -13,6 +13,9 @@ the features of a model, too. So responses stand in the place of gradients in a 
 
 Each branch counts in units of its size, the norm of the domains' responses to it: else the branch
 that moves all texts most would decide.
+
+Models that one already has are branches too: from a base to others that went on from it. Several
+may be of one run and say the same. So models that the domains respond to alike count as one branch.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
+from torch import Tensor
 
 from bydore_pyro.core.matching import (
     Matching,
@@ -36,6 +40,7 @@ __all__ = ["FEWEST_BRANCHES", "Responses", "composition_of", "left_out"]
 
 LEAST_IMPORTANCE = 1e-6  # of gradients that explain nothing of a target
 FEWEST_BRANCHES = 3  # of which one can be left out
+ALIKE = 0.95  # cosine of the domains' responses to two models, from which on they count as one
 
 
 @dataclass(frozen=True)
@@ -45,16 +50,42 @@ class Responses:
     Attributes:
         domains: Of sequences of each domain ``(n_k, M)``, nats per token, with their documents.
         target: Of the target's documents ``(n, M)``, in its unit.
+        models: How many of the branches, the last ones, are models that one had.
     """
 
     domains: tuple[Sample, ...]
     target: Sample
+    models: int = 0
+
+    @cached_property
+    def groups(self) -> Tensor:
+        """Which branches count as one ``(M,)``, by number: models that the domains respond to
+        alike, each with each. Every other branch is by itself."""
+        count = self.target.gradients.shape[1]
+        groups, first = torch.arange(count), count - self.models
+        if self.models > 1:
+            from scipy.cluster.hierarchy import fcluster, linkage
+            from scipy.spatial.distance import squareform
+
+            units = torch.nn.functional.normalize(self._means[:, first:], dim=0)
+            apart = (1 - units.T @ units).fill_diagonal_(0).clamp(min=0).numpy()
+            tree = linkage(squareform(apart, checks=False), "complete")
+            groups[first:] = first + torch.from_numpy(fcluster(tree, 1 - ALIKE, "distance"))
+        return groups
+
+    @property
+    def _means(self) -> Tensor:
+        return torch.stack([one.gradients.double().mean(0) for one in self.domains])  # (K, M)
 
     @cached_property
     def _scaled(self) -> tuple[list[Sample], Sample]:
-        """The same, each branch in units of its size; a branch that moved no domain counts 0."""
-        size = torch.stack([one.gradients.double().mean(0) for one in self.domains]).norm(dim=0)
+        """The same, each branch in units of its size; a branch that moved no domain counts 0. Of a
+        group, whose branches count as one, these are divided by the root of their number."""
+        size = self._means.norm(dim=0)
         factor = torch.where(size > 0, 1 / size, 0.0)
+        if self.models:
+            members = (self.groups[:, None] == self.groups).sum(1)
+            factor = factor / members.sqrt()
 
         def scaled(one: Sample) -> Sample:
             return Sample(one.gradients.double() * factor, one.documents)
@@ -72,18 +103,31 @@ class Responses:
     def unexplained(self) -> float:
         """Share in [0, 1] of the target's response, see `left_out`."""
         domains, target = self._scaled
-        return left_out(domains, target)
+        return left_out(domains, target, self.groups)
+
+    @property
+    def count(self) -> int:
+        """As how many branches they count."""
+        return len(self.groups.unique())
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they cannot show what is unexplained: fewer count than can be left out or, of
+        models alone, than half of the domains."""
+        alone = self.models == len(self.groups)
+        return self.count < max(FEWEST_BRANCHES, len(self.domains) / 2 if alone else 0)
 
     def restricted(self, places: Sequence[int]) -> Responses:
         """Returns the same with some of the domains, in the given order."""
         return replace(self, domains=tuple(self.domains[k] for k in places))
 
 
-def left_out(domains: Sequence[Sample], target: Sample) -> float:
+def left_out(domains: Sequence[Sample], target: Sample, groups: Tensor | None = None) -> float:
     """Returns the share of a target's response that compositions do not predict, in [0, 1].
 
-    Each branch is left out in turn; the composition is fitted to the others alone, by non-negative
-    least squares. With ``v_k`` the variance of the target's mean response, over its documents ::
+    Each branch is left out in turn, with all of its group; the composition is fitted to the others
+    alone, by non-negative least squares. With ``v_k`` the variance of the target's mean response,
+    over its documents ::
 
         sum_k max(0, (r_tk - sum_j u_j^(-k) r_jk)^2 - v_k)  /  sum_k (r_tk^2 - v_k)
 
@@ -92,21 +136,24 @@ def left_out(domains: Sequence[Sample], target: Sample) -> float:
     Args:
         domains: Responses ``(n_k, M)``, each branch in its unit.
         target: Likewise ``(n, M)``.
+        groups: The number of each branch's group ``(M,)``; each is by itself when None.
     """
     from scipy.optimize import nnls
 
     rows = torch.stack([one.gradients.double().mean(0) for one in domains]).numpy()  # (K, M)
     values = target.gradients.double()
-    mean, branches = values.mean(0).numpy(), values.shape[1]
+    mean = values.mean(0).numpy()
+    number = (torch.arange(len(mean)) if groups is None else groups).numpy()
     variance = (values.var(0, correction=1) / len(values)).numpy() if len(values) > 1 else 0 * mean
     size = float((mean**2 - variance).sum())
-    if branches < FEWEST_BRANCHES or not size > 0:
+    if len({*number.tolist()}) < FEWEST_BRANCHES or not size > 0:
         return 1.0
     left = 0.0
-    for k in range(branches):
-        others = [j for j in range(branches) if j != k]
+    for one in sorted({*number.tolist()}):
+        own, others = number == one, number != one
         made = nnls(rows[:, others].T, mean[others])[0]
-        left += max(0.0, float((mean[k] - made @ rows[:, k]) ** 2 - variance[k]))
+        errors = (mean[own] - made @ rows[:, own]) ** 2 - variance[own]
+        left += float(errors.clip(min=0).sum())
     return min(1.0, left / size)
 
 
@@ -114,7 +161,9 @@ def composition_of(gradients: Sequence[RoundEvidence], responses: Responses | No
     """Returns the evidence of gradients and responses together.
 
     Gradients are sharp where domains cover a target, and blind where they do not; responses see in
-    both cases. So each round of gradients counts by the square of what all of them explain.
+    both cases. So each round of gradients counts by the square of what all of them explain. But M
+    branches are no more than M equations. Of more domains, K, gradients count by ``1 - M / K`` at
+    least. Where branches are few (`Responses.are_few`), gradients say what is unexplained.
 
     Args:
         gradients: The rounds of gradients, at least one.
@@ -126,7 +175,10 @@ def composition_of(gradients: Sequence[RoundEvidence], responses: Responses | No
     found = match(gradients)
     if responses is None or not responses.evidence.gram.diagonal().sum() > 0:
         return found
-    explained = max(LEAST_IMPORTANCE, (1 - found.unexplained) ** 2)
+    missing = 1 - responses.count / len(responses.domains)
+    counts = max(LEAST_IMPORTANCE, (1 - found.unexplained) ** 2, missing)
     rounds = [*gradients, responses.evidence]
-    both = match(rounds, [explained] * len(gradients) + [1.0])
+    both = match(rounds, [counts] * len(gradients) + [1.0])
+    if responses.are_few:
+        return replace(both, of_gradients=found.unexplained)
     return replace(both, left_out=responses.unexplained)

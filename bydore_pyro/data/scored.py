@@ -15,6 +15,7 @@ olmix choose mixtures by.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -75,6 +76,16 @@ class Sequences:
             return self.weights
         count, length = self.tokens.shape
         return torch.full((count, length - 1), 1 / (length - 1), device=self.tokens.device)
+
+    @property
+    def sha256(self) -> str:
+        """Of all that it is made of: equal hashes, equal losses."""
+        digest = hashlib.sha256(repr(tuple(self.tokens.shape)).encode())
+        for one in (self.tokens, self.weights, self.questions, self.right):
+            if one is not None:
+                digest.update(one.cpu().numpy().tobytes())
+        digest.update(self.documents.tobytes())
+        return digest.hexdigest()
 
     def to(self, device: torch.device | str) -> Sequences:
         """Returns the same on a device."""

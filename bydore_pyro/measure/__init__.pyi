@@ -6,6 +6,7 @@ from .branches import measure_branches as measure_branches
 from .branches import read_branches as read_branches
 from .branches import responses_of as responses_of
 from .branches import samples_of as samples_of
+from .branches import texts_of as texts_of
 from .branches import with_domains as with_domains
 from .check import ResidualCheck as ResidualCheck
 from .check import check_residual as check_residual
@@ -21,6 +22,11 @@ from .measurement import measure as measure
 from .measurement import read_measurements as read_measurements
 from .measurement import sampled as sampled
 from .measurement import set_parameters as set_parameters
+from .models import Model as Model
+from .models import ModelResponses as ModelResponses
+from .models import Separated as Separated
+from .models import responses_to_models as responses_to_models
+from .models import separated as separated
 from .readings import READ as READ
 from .readings import READINGS as READINGS
 from .readings import Reading as Reading

@@ -118,7 +118,9 @@ def measure_branches(
         RunFolderError: When there are branches of another run.
     """
     groups = groups_of(measured.samples, most)
-    texts, documents = _texts(domains, sequences, domains.names)
+    read = texts_of(domains, sequences, domains.names)
+    texts = {name: one.tokens for name, one in read.items()}
+    documents = {name: torch.from_numpy(one.documents) for name, one in read.items()}
     key = _key(measured, belongs or {})
     parallel, cost = trained.parallel, trained.cost
 
@@ -176,44 +178,48 @@ def read_branches(folder: Path, measured: Measurement, belongs: Mapping[str, Any
 def with_domains(
     branches: Sequence[Branch],
     model: proxy.MeasuredModel,
-    domains: data.Domains,
-    sequences: int,
-    anew: Sequence[str],
+    texts: Mapping[str, data.Sequences],
+    order: Sequence[str],
 ) -> list[Branch]:
     """Returns branches that have read some domains anew: they had no part in the training.
 
     Args:
         branches: Of a search.
         model: At the parameters where they began.
-        domains: In whose order the responses come; `measure` has drawn what it reads of those.
-        sequences: Of each domain that are read.
-        anew: The domains to be read.
+        texts: Of the domains that are read, by name.
+        order: All domains, as the responses come.
     """
-    texts, documents = _texts(domains, sequences, anew)
-    before, theta = losses_of_texts(model, texts), model.parameters
+    documents = {name: torch.from_numpy(one.documents) for name, one in texts.items()}
+    tokens = {name: one.tokens for name, one in texts.items()}
+    before, theta = losses_of_texts(model, tokens), model.parameters
     found = []
     for one in branches:
-        after = losses_of_texts(model, texts, one.parameters(theta))
-        responses = {**one.responses, **{name: before[name] - after[name] for name in anew}}
+        after = losses_of_texts(model, tokens, one.parameters(theta))
+        responses = {**one.responses, **{name: before[name] - after[name] for name in texts}}
         of_each = {**one.documents, **documents}
         found.append(
             replace(
                 one,
-                responses={name: responses[name] for name in domains.names},
-                documents={name: of_each[name] for name in domains.names},
+                responses={name: responses[name] for name in order},
+                documents={name: of_each[name] for name in order},
             )
         )
     return found
 
 
-def _texts(
+def texts_of(
     domains: data.Domains, sequences: int, names: Sequence[str]
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """What is read of domains: sequences ``(n, T)``, and their documents ``(n,)``."""
+) -> dict[str, data.Sequences]:
+    """Draws what is read of some domains to see how they respond, by name.
+
+    Args:
+        domains: What is measured of them has been drawn before.
+        sequences: Of each, as far as it has them.
+        names: Of those that are read.
+    """
     kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
-    found = {name: domains.measure_batch(name, min(sequences, kept[name])) for name in names}
-    texts = {name: text for name, (text, _) in found.items()}
-    return texts, {name: torch.from_numpy(documents) for name, (_, documents) in found.items()}
+    read = {name: domains.measure_batch(name, min(sequences, kept[name])) for name in names}
+    return {name: data.Sequences(*own) for name, own in read.items()}
 
 
 def _key(measured: Measurement, belongs: Mapping[str, Any]) -> dict[str, Any]:

@@ -111,8 +111,10 @@ class MatchingConfig(Checked):
 
     def sequences_of_branches(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are read in every branch."""
-        if not self.number_of_branches(num_domains):
-            return 0
+        return self.sequences_read(num_domains) if self.number_of_branches(num_domains) else 0
+
+    def sequences_read(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain are read, to see how it responds."""
         most = min(MOST_READ, self.sequences_of_round(num_domains))
         return min(most, max(MIN_READ, MAX_READ // num_domains))
 

@@ -1,7 +1,9 @@
-"""The gradients of a target, where the domains were measured, and its responses to branches.
+"""The gradients of a target, where the domains were measured, and its responses to branches and to
+models that one already has.
 
-They are kept beside the measurement, in ``targets``, by the target's text: the next question about
-this text reads no model. Damaged ones, or those of another measurement, are read again.
+Gradients and responses to branches are kept beside the measurement, in ``targets``, by the target's
+text: the next question about this text does not read them again. Damaged ones, or those of another
+measurement, are read again.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch import Tensor
 from bydore_pyro import core, data, files, proxy
 from bydore_pyro.measure.branches import Branch, responses_of, samples_of
 from bydore_pyro.measure.measurement import Measurement, frozen, thawed
+from bydore_pyro.measure.models import ModelResponses, beside
 
 TARGETS = "targets"
 FORMAT = "bydore_pyro.target/4"
@@ -75,6 +78,7 @@ def read_target(
     target: data.Domains,
     branches: Sequence[Branch] = (),
     *,
+    models: ModelResponses | None = None,
     each: bool = False,
     anew: bool = False,
 ) -> TargetMeasurement:
@@ -85,7 +89,9 @@ def read_target(
         sketch: Of the model, at the parameters of the measurement (`set_parameters`).
         measured: Of the domains, in the order of the evidence.
         target: Its validation set is the target.
-        branches: That began at this measurement; without any, no responses are read.
+        branches: That began at this measurement; without any, no responses to them are read.
+        models: How the same sequences of the domains, in the same order, and the target's documents
+            respond to models that one has; they stand behind those to branches.
         each: Whether each domain of the target is read by itself too.
         anew: Whether they are read although they are kept.
 
@@ -96,12 +102,19 @@ def read_target(
     samples = list(measured.samples.values())
     metric = core.Metric(samples)
     seen = [metric.of(one) for one in samples]
-    respond = tuple(samples_of(branches).values()) if branches else ()
+    respond = samples_of(branches) if branches else {}
+    if models is not None:
+        respond = {name: beside(respond.get(name), own) for name, own in models.domains.items()}
+        found = {
+            name: dataclasses.replace(one, responses=beside(one.responses, models.targets[name]))
+            for name, one in found.items()
+        }
 
     def of(one: _TargetPart) -> TargetMeasurement:
         responses = None
         if one.responses is not None:
-            responses = core.Responses(respond, one.responses)
+            count = 0 if models is None else models.count
+            responses = core.Responses(tuple(respond.values()), one.responses, count)
         return TargetMeasurement(
             step=measured.step,
             sequences=sum(len(one.documents) for one in samples),
@@ -193,14 +206,8 @@ def _read(
 
 def _hash(text: data.Sequences, branches: Sequence[Branch]) -> str:
     """Returns the name under which a text's readings are kept."""
-    found = hashlib.sha256(f"{tuple(text.tokens.shape)}".encode())
-    for one in (text.tokens, text.weights, text.questions, text.right):
-        if one is not None:
-            found.update(one.cpu().numpy().tobytes())
-    found.update(text.documents.tobytes())
-    for branch in branches:
-        found.update(branch.sha256.encode())
-    return found.hexdigest()[:32]
+    read = text.sha256 + "".join(branch.sha256 for branch in branches)
+    return hashlib.sha256(read.encode()).hexdigest()[:32]
 
 
 def _part(own: Mapping[str, Any]) -> _TargetPart:

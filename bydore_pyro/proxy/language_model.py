@@ -95,8 +95,9 @@ def load_weights(folder: str | Path, **options: Any) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    before = logging.get_verbosity()
+    before, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # it reports in a table what is refused here in a line
+    logging.disable_progress_bar()
     try:
         model, about = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -108,6 +109,8 @@ def load_weights(folder: str | Path, **options: Any) -> Any:
         )
     finally:
         logging.set_verbosity(before)
+        if shown:
+            logging.enable_progress_bar()
     if others := sorted(about["mismatched_keys"]):
         name, *shapes = others[0]
         found, expected = map(tuple, shapes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bydore_pyro import setup
 from bydore_pyro.answer import COVERED, HARDLY, Outlook
 from bydore_pyro.errors import listed
 from bydore_pyro.mixture import total_variation
@@ -228,6 +229,9 @@ def _covered(record: RunRecord) -> Verdict | None:
         return None
     share = percent(unexplained, limits.good, limits.bad)
     figures = f"Their best mixture leaves {share} of what the target asks for unexplained."
+    tested = record.metrics.matching.responses
+    if words := setup.models_words(record.metrics.models, tested=tested):
+        figures += f" {words}"
     level: Level | None = None
     if (bad := record.uncovered) and len(record.metrics.targets) > 1:
         each = [f"{percent(share)} of {name}" for name, share in bad.items()]

@@ -15,6 +15,10 @@ from .metrics import learning_of as learning_of
 from .metrics import peak_memory_megabytes as peak_memory_megabytes
 from .metrics import results_of as results_of
 from .metrics import run_epochs as run_epochs
+from .models import loader_of as loader_of
+from .models import models_of as models_of
+from .models import models_record as models_record
+from .models import models_words as models_words
 from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig

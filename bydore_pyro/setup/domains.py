@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from bydore_pyro.files import content_hash
 from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.options import Options, options_in
 from bydore_pyro.setup.targets import TOLD
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 FEW_NAMES = 5
 TEXT_COLUMN = data.RowConfig.text_column
@@ -52,7 +55,7 @@ def load_domains(
     needed = (*named, *(options.run.domains or ()))
     corpus = _load_corpus(options, () if added else needed)
     if options.run.checkpoint is not None:
-        _check_tokenizer(Path(options.run.checkpoint), corpus)
+        check_tokenizer(Path(options.run.checkpoint), corpus)
     new: set[str] = set()
     for path in map(Path, added):
         store = data.open_store(path)
@@ -224,12 +227,7 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStor
     if place.is_absolute() and not place.is_dir():
         raise DataError(f"Expected the checkpoint {place}, found none there")
     config = proxy.read_model_config(proxy.model_source(run.model))
-    longest = getattr(config, "max_position_embeddings", run.sequence_length)
-    if run.sequence_length > longest:
-        raise DataError(
-            f"Expected sequence_length <= {longest}, the most that {run.model} takes, "
-            f"found {run.sequence_length}"
-        )
+    check_length(config, run.model, run.sequence_length)
     in_place = shards.names_shards(run.data)
     # --smoke reads little text, which nobody asked of a store or of shards.
     corpus = (
@@ -248,16 +246,35 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStor
     )
 
 
-def _check_tokenizer(checkpoint: Path, corpus: data.TokenStore) -> None:
-    """Refuses a checkpoint whose own tokenizer, where it has one in its folder, is not the
-    text's."""
+def check_length(config: PretrainedConfig, model: str, sequence_length: int) -> None:
+    """Refuses a model that takes only shorter sequences.
+
+    Raises:
+        DataError: When it does.
+    """
+    longest = getattr(config, "max_position_embeddings", sequence_length)
+    if sequence_length > longest:
+        raise DataError(
+            f"Expected sequence_length <= {longest}, the most that {model} takes, "
+            f"found {sequence_length}"
+        )
+
+
+def check_tokenizer(checkpoint: Path, corpus: data.TokenStore) -> bool:
+    """Refuses a checkpoint whose own tokenizer is not the text's; returns whether it has one in its
+    folder.
+
+    Raises:
+        DataError: When it is another.
+    """
     if not (checkpoint / "tokenizer.json").is_file():
-        return
+        return False
     if (odd := data.other_token(corpus.tokenizer, checkpoint)) is not None:
         raise DataError(
             f"Expected a checkpoint of the text's tokenizer ({corpus.tokenizer}), found another in "
             f"{checkpoint}: the token {odd!r} differs"
         )
+    return True
 
 
 def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:

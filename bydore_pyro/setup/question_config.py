@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -208,6 +209,13 @@ class AskConfig(Checked):
     against: str | None = option(
         None, "With --mixture: the mixture to compare its losses with. Default: the answer."
     )
+    models: list[str] = option(
+        [],
+        "Folders of two or more models that you already have, as Hugging Face saves them, of the "
+        "run's tokenizer: a base, then others that went on from it on known text, or further "
+        "checkpoints of its run. By how much the losses of the domains and the targets fall from "
+        "the base to each other model says more of what the targets are made of.",
+    )
     trials: int = option(
         0,
         "Trial runs, as for bydore search. For the targets of the run those that it made count "
@@ -230,12 +238,21 @@ class AskConfig(Checked):
         super().__post_init__()
         if self.against is not None and self.mixture is None:
             raise ValueError("Expected --mixture with --against, found none")
+        if len(self.models) == 1:
+            raise ValueError(
+                "Expected two or more folders for --models, the base first, found one: "
+                f"{self.models[0]}"
+            )
+        folders = [os.path.realpath(place) for place in self.models]
+        if twice := [p for n, p in enumerate(self.models) if folders[n] in folders[:n]]:
+            raise ValueError(f"Expected every folder once for --models, found again: {twice[0]}")
 
     def anywhere(self) -> Self:
         """Returns options whose files and folders are found from any working directory."""
         return dataclasses.replace(
             self,
             add=[absolute(place) for place in self.add],
+            models=[absolute(place) for place in self.models],
             mixture=self.mixture and mixture_anywhere(self.mixture),
             against=self.against and mixture_anywhere(self.against),
             data=self.data and absolute(self.data),

@@ -55,6 +55,33 @@ class MatchingRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelRecord:
+    """A model of one's own that was read: its folder, and a hash of its weights, shortened."""
+
+    folder: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsRecord:
+    """The models of one's own that an answer rests on, beside the search.
+
+    Attributes:
+        read: They, the base first.
+        equations: How many branches they count as: those that the domains respond to alike are one.
+        domains: How many are to be trained on.
+        directions: How many directions of these domains' responses they separate.
+        alike: Groups of domains that they do not tell apart.
+    """
+
+    read: tuple[ModelRecord, ...] = ()
+    equations: int = 0
+    domains: int = 0
+    directions: int = 0
+    alike: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetRecord:
     """A target.
 
@@ -130,6 +157,7 @@ class Metrics(MethodDetails):
             their text.
         measured: Hashes of the search's measurements, in the order of the rounds.
         branches: Hashes of its branches.
+        models: That an answer was given.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -151,6 +179,7 @@ class Metrics(MethodDetails):
     measured_anew: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
+    models: ModelsRecord = ModelsRecord()
     run_tokens: files.Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: files.Number | None = None

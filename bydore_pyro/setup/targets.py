@@ -141,6 +141,7 @@ def targets_of(
     seed: int,
     branches: Sequence[measure.Branch] = (),
     *,
+    models: measure.ModelResponses | None = None,
     order: Sequence[str] | None = None,
     anew: bool = False,
     with_guide: bool = False,
@@ -156,6 +157,7 @@ def targets_of(
         domains: Of the question.
         seed: Of the draws.
         branches: Of the last measurement.
+        models: How the text that branches read responds to models that one has.
         order: Names of the measured domains, where some of them are not to be trained on.
         anew: See `read_target`.
         with_guide: See `draw_posterior`.
@@ -168,10 +170,14 @@ def targets_of(
     places = [order.index(name) for name in (*domains.names, *others)]
     whole = []
     for one in tqdm(measured, unit="round", desc="targets", delay=measure.DELAY, leave=None):
-        begun = branches if one is measured[-1] else ()
         measure.set_parameters(sketch.model, one)
+        responding: dict[str, Any] = {}
+        if one is measured[-1]:
+            responding = {"branches": branches, "models": models}
         with cost.part("gradients"):
-            read = measure.read_target(sketch, one, domains, begun, each=not alike, anew=anew)
+            read = measure.read_target(
+                sketch, one, domains, each=not alike, anew=anew, **responding
+            )
         whole.append(read.restricted(places))
     rounds = [one.restricted(range(domains.num_domains)) for one in whole]
     names, losses = tuple(domains.validation_shares), None

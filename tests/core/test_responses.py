@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import Tensor
@@ -91,6 +93,56 @@ def test_gradients_count_by_the_square_of_what_they_explain() -> None:
     assert core.match([away]).unexplained > 0.8
     assert torch.allclose(composition_of([away], responses).weights, blind.weights, atol=0.05)
     assert composition_of([covered], None).left_out is None
+
+
+def test_models_that_say_the_same_count_as_one() -> None:
+    """However many checkpoints of one run there are, they outvote no branch and prove nothing."""
+    whole = planted()
+    copies = [0, 1, 2, 3, 4, 5, 5, 5]
+    factors = torch.tensor([1, 1, 1, 1, 1, 1, 2.0, 0.5]).double()
+
+    def again(one: core.Sample) -> core.Sample:
+        return core.Sample(one.gradients[:, copies] * factors, one.documents)
+
+    found = Responses(tuple(map(again, whole.domains)), again(whole.target), 3)
+    assert found.groups[:5].tolist() == [0, 1, 2, 3, 4]
+    assert len(found.groups.unique()) == 6
+    assert len(dataclasses.replace(found, models=2).groups.unique()) == 7, "one is a branch"
+    one, other = core.match([whole.evidence]), core.match([found.evidence])
+    assert torch.allclose(one.gram, other.gram, atol=0.005), "but for the metric's ridge"
+    assert torch.allclose(one.weights, other.weights, atol=0.01)
+    assert found.unexplained == pytest.approx(whole.unexplained, abs=1e-6)
+    plain = dataclasses.replace(found, models=0)
+    assert len(plain.groups.unique()) == 8
+
+
+def test_of_few_models_the_gradients_say_what_is_unexplained() -> None:
+    generator = torch.Generator().manual_seed(3)
+    directions = torch.randn(DOMAINS, 40, generator=generator).double()
+    domains = [sample(row, 20 + k) for k, row in enumerate(directions)]
+    strange = torch.randn(40, generator=generator).double()
+    other = torch.tensor([0.0, 0.6, 0.0, 0.0, 0.4]).double()
+    gradients = core.round_evidence(domains, sample(other @ directions + strange, 31))
+    whole = planted()
+
+    def first(one: core.Sample) -> core.Sample:
+        return core.Sample(one.gradients[:, :2], one.documents)
+
+    few = Responses(tuple(map(first, whole.domains)), first(whole.target), 2)
+    assert few.are_few
+    assert not whole.are_few
+    domains = whole.domains + tuple(sample(row, 40 + k) for k, row in enumerate(means(1)))
+    for models, expected in ((0, False), (3, False), (6, False)):
+        assert Responses(domains, whole.target, models).are_few == expected
+    assert Responses((*domains, *domains[:3]), whole.target, 6).are_few, "models, 6 of 13"
+    assert not Responses((*domains, *domains[:3]), whole.target, 5).are_few, "one is a branch"
+    found, alone = composition_of([gradients], few), core.match([gradients])
+    assert 0.1 < alone.unexplained < 0.9
+    assert found.unexplained == alone.unexplained
+    assert found.left_out is None
+    assert (few.count, whole.count) == (2, 6)
+    both = core.match([gradients, few.evidence], [1 - 2 / 5, 1.0])
+    assert torch.equal(found.optimum, both.optimum), "two equations of five"
 
 
 def test_branches_that_moved_nothing_are_no_evidence() -> None:

@@ -100,3 +100,18 @@ def test_a_text_without_answers_is_refused() -> None:
     plain = dataclasses.replace(scored_text(ROWS), answers=None)
     with pytest.raises(ValueError, match="Expected a text with answers"):
         answered_sequences(plain, 5, np.array([0]))
+
+
+def test_equal_hashes_are_of_equal_losses() -> None:
+    text = scored_text(ROWS)
+    one, again = (answered_sequences(text, 5, np.array([0, 1, 2])) for _ in range(2))
+    assert one.sha256 == again.sha256
+    assert one.weights is not None
+    others = [
+        dataclasses.replace(one, tokens=one.tokens + 1),
+        dataclasses.replace(one, weights=2 * one.weights),
+        dataclasses.replace(one, weights=None),
+        dataclasses.replace(one, documents=one.documents + 1),
+        one.chosen(np.array([0, 1])),
+    ]
+    assert len({other.sha256 for other in [one, *others]}) == 6

@@ -27,6 +27,7 @@ from bydore_pyro.measure.branches import (
     read_branches,
     responses_of,
     samples_of,
+    texts_of,
     with_domains,
 )
 from bydore_pyro.measure.target import read_target
@@ -213,7 +214,7 @@ def test_a_new_domain_is_read_in_the_branches_that_are_there() -> None:
         )
         for one in found
     ]
-    again = with_domains(old, run.proxy, domains, READ, ["d"])
+    again = with_domains(old, run.proxy, texts_of(domains, READ, ["d"]), domains.names)
     for one, other in zip(found, again, strict=True):
         assert [*other.responses] == [*one.responses]
         assert torch.allclose(one.responses["d"], other.responses["d"], atol=1e-5)

@@ -33,7 +33,7 @@ from bydore_pyro.report.verdicts import (
     verdicts_of,
 )
 from bydore_pyro.report.words import Verdict
-from bydore_pyro.setup.record import TargetRecord
+from bydore_pyro.setup.record import ModelRecord, ModelsRecord, TargetRecord
 
 SETTLED, DECIDED = "Has it settled?", "How much is decided?"
 FITS = "Is the posterior's width to be believed?"
@@ -154,6 +154,19 @@ def test_the_targets_that_are_not_covered_are_named() -> None:
     metrics = dataclasses.replace(record.metrics, matching=together)
     found = verdict(dataclasses.replace(record, metrics=metrics), COVERED)
     assert (found.level, found.answer) == ("careful", "In part"), "not of every target"
+
+
+def test_the_models_that_an_answer_rests_on_are_named() -> None:
+    record = matched(unexplained=0.1, responses=True)
+    assert "models" not in verdict(record, COVERED).figures
+    read = tuple(ModelRecord(folder=f"/m/{name}") for name in ("base", "code"))
+    own = ModelsRecord(read=read, equations=1, domains=3, directions=1)
+    metrics = dataclasses.replace(record.metrics, models=own)
+    told = verdict(dataclasses.replace(record, metrics=metrics), COVERED).figures
+    assert told.endswith(
+        "2 models count as 1 branch: from /m/base to /m/code. They separate 1 direction of 3 "
+        "domains."
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torch
 from quick import PROXY
 from task_files import olmes_file
 from tiny import documents_in, row, write_lines
+from training_runs import tiny_shape
 
 from bydore_pyro.command_line.command_line import parse_options
 from bydore_pyro.data.store import open_store
@@ -19,6 +20,8 @@ from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.domains import (
     belongs_of,
     branches_belong_of,
+    check_length,
+    check_tokenizer,
     domains_of,
     hashes_of,
     language_model,
@@ -231,3 +234,21 @@ def test_linear_evidence_takes_answers_and_no_choices(store: Path, tmp_path: Pat
         load_domains(options(store, *asked[2:], str(olmes), "a", "--objective", "worst"))
     with pytest.raises(DataError, match="with --evidence linear, found score=choice of 'quiz'"):
         load_domains(options(store, *asked, f"{olmes},score=choice"))
+
+
+def test_a_checkpoint_is_of_the_texts_tokenizer_and_takes_its_sequences(
+    store: Path, tmp_path: Path
+) -> None:
+    corpus, config = open_store(store), tiny_shape()
+    assert not check_tokenizer(tmp_path, corpus), "there is none"
+    tokens = json.loads((corpus.tokenizer / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokens))
+    assert check_tokenizer(tmp_path, corpus)
+    vocabulary = tokens["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokens))
+    with pytest.raises(DataError, match=f"found another in {tmp_path}: the token"):
+        check_tokenizer(tmp_path, corpus)
+    check_length(config, "it", 64)
+    with pytest.raises(DataError, match="sequence_length <= 64, the most that it takes, found 65"):
+        check_length(config, "it", 65)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.law import Goal
-from bydore_pyro.setup.question_config import QuestionConfig, shares_of
+from bydore_pyro.setup.question_config import AskConfig, QuestionConfig, shares_of
 from bydore_pyro.targets.entry import Entry
 
 
@@ -84,3 +84,14 @@ def test_what_is_no_share_is_refused(option: str) -> None:
             QuestionConfig(**{option: [entry]})
     with pytest.raises(ValueError, match="Expected each domain once"):
         QuestionConfig(**{option: ["a=0.1", "a=0.2"]})
+
+
+def test_models_are_two_or_more_and_each_stands_once(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.symlink_to(one)
+    with pytest.raises(ValueError, match="two or more folders for --models, the base first"):
+        AskConfig(models=[str(one)])
+    for again in (str(one), str(other), f"{one}/../one"):
+        with pytest.raises(ValueError, match="Expected every folder once for --models, found ag"):
+            AskConfig(models=[str(one), str(tmp_path / "two"), again])

@@ -24,6 +24,8 @@ from bydore_pyro.setup.record import (
     MatchingRecord,
     MethodDetails,
     Metrics,
+    ModelRecord,
+    ModelsRecord,
     RoundRecord,
 )
 
@@ -48,6 +50,13 @@ WHOLE = Metrics(
     ),
     trials=trials_of(2.0, 3.0),
     guide_fit=GuideFit(khat=math.inf, effective_draws=3.5, draws=9),
+    models=ModelsRecord(
+        read=(ModelRecord(folder="/m/base", sha256="0a"), ModelRecord(folder="/m/x", sha256="1b")),
+        equations=1,
+        domains=2,
+        directions=1,
+        alike=(("a", "b"),),
+    ),
     sums=Sums(branches={"a": (0.1, 0.4)}, rest=(0.0, 0.2)),
     runs=3.0,
     versions={"python": "3.11"},
