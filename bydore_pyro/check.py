@@ -213,7 +213,7 @@ def check(run: Path, config: setup.CheckConfig | None = None) -> Check:
         decay=config.decay,
         seeds=seeds,
         baseline=config.baseline,
-        targets=tuple(text for text in forecast.texts if text not in _of_domains(forecast)),
+        targets=tuple(text for text in forecast.texts if text not in forecast.of_domains),
         units={text: Outlook(units=forecast.units).unit(text) for text in forecast.texts},
         mixtures=_compared(forecast, weights, of_seeds, config.baseline),
     )
@@ -331,12 +331,6 @@ def _losses_of(
         mean = math.fsum(s * loss for s, loss in zip(shares, of_targets, strict=True))
         found.append(max(of_targets) if forecast.worst else mean)
     return dict(zip(forecast.texts, found, strict=True))
-
-
-def _of_domains(forecast: Forecast) -> tuple[str, ...]:
-    """Returns those texts of a forecast that are domains."""
-    first = len(forecast.importance)
-    return forecast.texts[first : first + len(forecast.names)]
 
 
 def _compared(

@@ -28,6 +28,8 @@ from .plots import plot_triangle as plot_triangle
 from .plots import plot_weights as plot_weights
 from .question import Question as Question
 from .question import TargetRun as TargetRun
+from .saved import Saved as Saved
+from .saved import compute_saved as compute_saved
 from .steps import FIRST as FIRST
 from .steps import LAW as LAW
 from .steps import Trial as Trial

@@ -160,10 +160,15 @@ class Forecast:
         """The law of the K domains, for runs that train on no others."""
         return self.draws.among(len(self.names))
 
-    def losses(self, mixtures: Tensor) -> Tensor:
+    def losses(self, mixtures: Tensor, times: float = 1.0) -> Tensor:
         """Returns draws of expected losses of mixtures ``(M, K)``, on targets and then domains
-        ``(S, M, Q + K)``; last, where there are several targets, on all or the worst of them."""
-        return self._together(*self._apart(mixtures))
+        ``(S, M, Q + K)``; last, where there are several targets, on all or the worst of them.
+
+        Args:
+            mixtures: Weights.
+            times: Length of the runs, in that of the runs that were read.
+        """
+        return self._together(*self._apart(mixtures, times))
 
     def measured(self, mixtures: Tensor) -> Tensor:
         """Returns draws of the losses that single runs on M mixtures will have, as `losses`.
@@ -182,9 +187,9 @@ class Forecast:
             ]
         )
 
-    def _apart(self, mixtures: Tensor) -> tuple[Tensor, Tensor]:
+    def _apart(self, mixtures: Tensor, times: float = 1.0) -> tuple[Tensor, Tensor]:
         """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
-        domains = losses_of(self.law, mixtures)
+        domains = losses_of(self.law, times * mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         generator = torch.Generator().manual_seed(1)
         if self.factor.any():
@@ -215,10 +220,15 @@ class Forecast:
         return torch.tensor(list(self.importance.values())).double()
 
     @property
+    def of_domains(self) -> tuple[str, ...]:
+        """The names of the domains' texts."""
+        return tuple(f"domain {name}" for name in self.names)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """The names of what `losses` are of."""
         several = [WORST if self.worst else ALL] if len(self.importance) > 1 else []
-        return (*self.importance, *(f"domain {name}" for name in self.names), *several)
+        return (*self.importance, *self.of_domains, *several)
 
     def expected(self, mixture: Tensor) -> dict[str, Expected]:
         """Returns the losses of one run on a mixture ``(K,)``, by text."""

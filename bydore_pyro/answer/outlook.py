@@ -13,6 +13,7 @@ from bydore_pyro import files
 from bydore_pyro.answer.best import Best, decided_on, few
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
 from bydore_pyro.answer.question import Question, TargetRun
+from bydore_pyro.answer.saved import Saved, compute_saved
 from bydore_pyro.law import PER_TOKEN, best_mixture, freedom, frontier, losses_of, objectives
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
@@ -62,6 +63,7 @@ class Outlook:
         expected: Of the answer and of the references, by text; texts are the targets, every domain
             as ``domain NAME``, and the targets together.
         differences: Of the answer less each reference, by text.
+        saved: How many times as long each reference trains for the same expected loss, by target.
         freedom: The least and the largest weight of each domain, the others in proportion, with
             which the objective rises by 0.01 at most, in the targets' unit.
         bounds: What those cost that hold the answer back, the eight dearest first; of several, all
@@ -85,6 +87,7 @@ class Outlook:
     units: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
+    saved: Mapping[str, Mapping[str, Saved]] = field(default_factory=dict)
     freedom: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
     frontier: Mapping[str, tuple[files.Number, ...]] = field(default_factory=dict)
@@ -133,6 +136,7 @@ def outlook_of(
         differences={
             name: forecast.difference(weights, one) for name, one in question.references.items()
         },
+        saved=compute_saved(forecast, weights, question.references),
     )
     if len(names) <= MOST_CURVES:
         found = replace(found, curves=forecast.curves())

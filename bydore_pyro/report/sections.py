@@ -25,6 +25,7 @@ from bydore_pyro.report.tables import (
     loss_table,
     outlook_table,
     round_table,
+    saved_table,
     targets_table,
     tasks_table,
     weights_table,
@@ -90,13 +91,18 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     sections = [
         Section(
             "What the given mixture will do",
-            [outlook_table(asked, JUDGED), *outlook_verdicts(asked, record.uncovered)],
+            [
+                outlook_table(asked, JUDGED),
+                saved_table(asked),
+                *outlook_verdicts(asked, record.uncovered),
+            ],
         ),
         Section(
             "What the answer will do" if asked.expected else "What it will do",
             [
                 outlook_table(outlook),
                 losses_words(outlook),
+                saved_table(outlook),
                 bounds_table(outlook),
                 *outlook_verdicts(outlook, record.uncovered),
                 *(_with_words(frontier_figure(outlook), FRONTIER) if drawn else ()),

@@ -11,7 +11,7 @@ from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.report.words import ABSENT, count, duration, number, percent
+from bydore_pyro.report.words import ABSENT, count, duration, number, percent, times_as_long
 
 FEW_SHARES = 3  # of what a target is made of
 THIS, JUDGED = "this mixture", "the given mixture"  # heads of columns
@@ -54,6 +54,23 @@ def _order(outlook: answer.Outlook) -> list[str]:
     reference = next(iter(outlook.differences.values()))
     changed = sorted(domains, key=lambda text: -abs(reference[text].loss))
     return first + changed[: max(0, MOST_SHOWN - len(first))]
+
+
+def saved_table(outlook: answer.Outlook) -> terminal.Table:
+    """Returns, of several targets, how many times as long a run on each other mixture trains for
+    the loss that each target has under this one."""
+    others = list(outlook.saved)
+    texts = list(outlook.saved[others[0]]) if others else []
+    rows = [
+        (text, *(times_as_long(outlook.saved[other][text], "{} ({} to {})") for other in others))
+        for text in texts
+    ]
+    return terminal.Table(
+        header=("target", *others),
+        rows=rows[:MOST_SHOWN] if len(rows) > 1 else [],
+        caption="How many times as long a run on each other mixture trains for the same expected "
+        "loss, with 94 % intervals",
+    )
 
 
 def bounds_table(outlook: answer.Outlook) -> terminal.Table:

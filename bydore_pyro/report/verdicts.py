@@ -22,6 +22,7 @@ from bydore_pyro.report.words import (
     judged_better,
     number,
     percent,
+    times_as_long,
 )
 
 FEW = 20  # names in a sentence
@@ -329,6 +330,9 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
             f"Expected difference {apart.loss:+.3f} {outlook.unit(text)} on {text}. The loss is "
             f"lower {sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
         )
+        if saved := outlook.saved.get(other, {}).get(text):
+            worse = ": this mixture is worse" if saved.times < 1 else ""
+            figures += f" {other} trains {times_as_long(saved)} for the same loss{worse}."
         level = "careful" if guesses else level
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"

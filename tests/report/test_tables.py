@@ -34,6 +34,7 @@ from bydore_pyro.report.tables import (
     outlook_table,
     price_columns,
     round_table,
+    saved_table,
     seeds_table,
     targets_table,
     tasks_table,
@@ -232,6 +233,15 @@ def test_targets_come_first_then_the_domains_that_change_most() -> None:
     )
     assert table.rows[3][2] == "+0.700 (+0.400 to +1.000)"
     assert outlook_table(planted(), JUDGED).header[1] == JUDGED
+
+
+def test_compute_saved_is_a_table_where_there_are_several_targets() -> None:
+    table = saved_table(planted())
+    assert table.header == ("target", "uniform", "natural")
+    assert [row[0] for row in table.rows] == ["law", "web", "all targets"]
+    assert table.rows[0][1:] == ("1.20 (0.90 to more than 4)", "0.80 (0.90 to more than 4)")
+    assert not saved_table(planted(targets=("law",))).rows, "a verdict says it"
+    assert not saved_table(Outlook()).rows
 
 
 def test_bounds_have_their_price() -> None:

@@ -252,6 +252,15 @@ def test_an_answer_that_is_the_baseline_is_called_so() -> None:
     assert answers["Is it better than uniform?"] != "No, it is as uniform"
 
 
+def test_it_says_how_much_longer_the_others_train() -> None:
+    """And, where that is shorter, that the mixture is worse."""
+    uniform, natural = outlook_verdicts(planted(), {})
+    same = "times as long (0.90 to more than 4) for the same loss"
+    assert f"uniform trains 1.20 {same}." in uniform.figures
+    assert f"natural trains 0.80 {same}: this mixture is worse." in natural.figures
+    assert "times as long" not in outlook_verdicts(planted(saved={}), {})[0].figures
+
+
 def test_no_target_worse_has_its_probability() -> None:
     *_, told = outlook_verdicts(planted(none_worse=0.93, probability=0.9), {})
     assert told.heading == "Is no target worse than under the baseline? With probability 93 %."
