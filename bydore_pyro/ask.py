@@ -258,8 +258,9 @@ def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
 def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedSteps | None:
     """Returns the trials that the search made, where the question is about the same domains and
     the same targets, which its trials were read on; None elsewhere."""
-    targets, made = domains.validation_shares, record.trials
-    if targets.keys() != record.targets.keys() or made is None:
+    targets = {name: share for name, share in domains.validation_shares.items() if share}
+    before_it, made = {n for n, one in record.targets.items() if one.importance}, record.trials
+    if targets.keys() != before_it or made is None:
         return None
     if any({*one.weights} != {*domains.names} for one in made.tried):
         return None

@@ -326,10 +326,10 @@ def _losses_of(
         losses = own.of_sequences(torch.from_numpy(tokens[name][: len(own.tokens)]))
         of_targets.append(float(own.losses(losses).mean()))
     found = [*of_targets, *(of_domains[name] for name in domains.names)]
-    if len(of_targets) > 1:
-        shares = forecast.importance.values()
-        mean = math.fsum(s * loss for s, loss in zip(shares, of_targets, strict=True))
-        found.append(max(of_targets) if forecast.worst else mean)
+    if forecast.together is not None:
+        counted = [*zip(forecast.importance.values(), of_targets, strict=True)]
+        mean = math.fsum(share * loss for share, loss in counted)
+        found.append(max(loss for s, loss in counted if s) if forecast.worst else mean)
     return dict(zip(forecast.texts, found, strict=True))
 
 

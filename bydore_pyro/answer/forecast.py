@@ -107,7 +107,7 @@ class Target:
     """What is known of a target, beside its losses.
 
     Attributes:
-        importance: Of all targets; they sum to 1.
+        importance: Of all targets; they sum to 1. That of a guard is 0.
         compositions: Draws of what it is made of ``(D, K)``, in its unit for a nat of the domains;
             one where it is known.
         unexplained: Share of it that no mixture explains.
@@ -128,7 +128,7 @@ class Forecast:
 
     Attributes:
         names: The domains.
-        importance: Of each target, by name; of sum 1.
+        importance: Of each target, by name; of sum 1. Guards have none.
         units: Of the losses of each target, by name.
         draws: S draws of the law, of all domains that the runs trained on; the K stand first.
         compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
@@ -209,8 +209,9 @@ class Forecast:
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
         """Returns losses on all texts ``(S, M, texts)``."""
         found = [targets, domains]
-        if len(self.importance) > 1:
-            both = targets.amax(-1) if self.worst else targets @ self.shares
+        if self.together is not None:
+            asked = targets[..., self.shares > 0]
+            both = asked.amax(-1) if self.worst else targets @ self.shares
             found.append(both[..., None])
         return torch.cat(found, -1)
 
@@ -220,6 +221,13 @@ class Forecast:
         return torch.tensor(list(self.importance.values())).double()
 
     @property
+    def together(self) -> str | None:
+        """The name of what several targets lose together; None where one alone counts."""
+        if sum(share > 0 for share in self.importance.values()) < 2:
+            return None
+        return WORST if self.worst else ALL
+
+    @property
     def of_domains(self) -> tuple[str, ...]:
         """The names of the domains' texts."""
         return tuple(f"domain {name}" for name in self.names)
@@ -227,8 +235,8 @@ class Forecast:
     @property
     def texts(self) -> tuple[str, ...]:
         """The names of what `losses` are of."""
-        several = [WORST if self.worst else ALL] if len(self.importance) > 1 else []
-        return (*self.importance, *self.of_domains, *several)
+        together = [] if self.together is None else [self.together]
+        return (*self.importance, *self.of_domains, *together)
 
     def expected(self, mixture: Tensor) -> dict[str, Expected]:
         """Returns the losses of one run on a mixture ``(K,)``, by text."""

@@ -14,7 +14,15 @@ from bydore_pyro.answer.best import Best, decided_on, few
 from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
 from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.answer.saved import Saved, compute_saved
-from bydore_pyro.law import PER_TOKEN, best_mixture, freedom, frontier, losses_of, objectives
+from bydore_pyro.law import (
+    PER_TOKEN,
+    best_mixture,
+    freedom,
+    frontier,
+    loss_differences,
+    losses_of,
+    objectives,
+)
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
@@ -74,8 +82,9 @@ class Outlook:
         worth_of_text: Where a run reads text again: the fall of the objective, in the targets'
             unit, with a tenth more text of each domain.
         tolerance: That `none_worse` allows, in the targets' unit.
-        none_worse: Probability that no target is worse than under the baseline by more than the
-            tolerance; None with another objective.
+        none_worse: Probability that no guarded target is worse than under the baseline by more than
+            the tolerance; None with another objective.
+        guards: The same of each guard, by name: targets of no importance that may not get worse.
         probability: That `none_worse` asks for.
     """
 
@@ -95,7 +104,15 @@ class Outlook:
     worth_of_text: Mapping[str, files.Number] = field(default_factory=dict)
     tolerance: files.Number | None = None
     none_worse: files.Number | None = None
+    guards: Mapping[str, files.Number] = field(default_factory=dict)
     probability: files.Number | None = None
+
+    @property
+    def together(self) -> str:
+        """The text whose loss is asked to be small: the target, or what several lose together."""
+        several = sum(share > 0 for share in self.importance.values()) > 1
+        texts = [*next(iter(self.expected.values()), {})]
+        return texts[-1 if several else 0] if texts else ""
 
     def unit(self, text: str) -> str:
         """Returns what losses on a text are counted in; of the targets together all units."""
@@ -152,12 +169,14 @@ def outlook_of(
         free = {name: (max(low, a), min(high, b)) for name, (low, high), a, b in rows_of}
     kept = asked.objective == "none_worse"
     line = {}
-    if len(forecast.importance) in (2, 3):
+    asked_for = forecast.shares > 0
+    if int(asked_for.sum()) in FRONTIER:
         given = few(forecast.law, replace(best.goal, effective=None), FEW_DRAWS)
-        mixtures_on_it, _ = frontier(*given, FRONTIER[len(forecast.importance)])
+        mixtures_on_it, _ = frontier(*given, FRONTIER[int(asked_for.sum())])
         losses = losses_of(forecast.law, mixtures_on_it, best.goal.composition).mean(0)
-        columns = (losses + forecast.levels.mean(0)).T.tolist()
-        line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
+        columns = (losses + forecast.levels.mean(0))[:, asked_for].T.tolist()
+        names_of_it = [name for name, share in forecast.importance.items() if share > 0]
+        line = dict(zip(names_of_it, map(tuple, columns), strict=True))
     worth = {}
     if run is not None and run.repeats(weights):
         worth = dict(zip(names, _worth_of_text(best, run, weights), strict=True))
@@ -167,10 +186,22 @@ def outlook_of(
         frontier=line,
         freedom=free,
         none_worse=decision.probability if kept else None,
+        guards=_guards(best, forecast, weights) if kept and question.guards else {},
         tolerance=asked.tolerance if kept else None,
         probability=asked.probability if kept else None,
         bounds=_bounds(best, question, None if decided in ("", "law") else weights),
     )
+
+
+def _guards(best: Best, forecast: Forecast, weights: Tensor) -> dict[str, float]:
+    """Returns the probability that each target of no importance is not worse than under the
+    baseline by more than the tolerance, at the length of the run that is asked for."""
+    goal = best.goal
+    base = goal.baseline_of(len(weights))
+    apart = loss_differences(best.law, weights, base, goal.composition, goal.effective)  # (S, Q)
+    held = (apart <= goal.tolerance).double().mean(0).tolist()
+    rows = zip(forecast.importance.items(), held, strict=True)
+    return {name: probability for (name, share), probability in rows if not share}
 
 
 def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Bound, ...]:

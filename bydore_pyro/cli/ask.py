@@ -11,8 +11,8 @@ from bydore_pyro.command_line import Checked, one_line_errors, option, parse_opt
 
 # What `--help` lists.
 COMMON = (
-    *("validation", "objective", "baseline", "at_least", "mixture", "against", "drop", "add"),
-    *("target_tokens", "out"),
+    *("validation", "objective", "guard", "baseline", "at_least", "mixture", "against", "drop"),
+    *("add", "target_tokens", "out"),
 )
 
 

@@ -108,8 +108,8 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`.
 
     Raises:
-        ValueError: When proxies are to repeat text where the method trains none or cannot, or
-            weights of a fit to finished runs are to be bounded.
+        ValueError: When proxies are to repeat text where the method trains none or cannot, weights
+            of a fit to finished runs are to be bounded, or another method is to keep guards.
     """
 
     fit: FitConfig
@@ -117,9 +117,14 @@ class FitOptions(MethodOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
-        if self.fit.runs is not None and (self.question.at_least or self.question.at_most):
-            bound = "at_least" if self.question.at_least else "at_most"
-            raise ValueError(f"Expected --{bound} without --runs, found them together")
+        asked = [name for name in ("at_least", "at_most", "guard") if getattr(self.question, name)]
+        if self.fit.runs is not None and asked:
+            raise ValueError(f"Expected --{asked[0]} without --runs, found them together")
+        if self.question.guard and self.fit.method != "bydore":
+            raise ValueError(
+                f"Expected --method bydore with --guard, found '{self.fit.method}': other methods "
+                "know no guards"
+            )
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(

@@ -9,8 +9,8 @@ from bydore_pyro.command_line import one_line_errors
 
 # What `--help` lists; `--help-all` adds the rest.
 COMMON = (
-    *("data", "validation", "objective", "at_least", "proxy", "tokens", "target_tokens", "device"),
-    *("out", "smoke"),
+    *("data", "validation", "objective", "guard", "at_least", "proxy", "tokens", "target_tokens"),
+    *("device", "out", "smoke"),
 )
 
 

@@ -31,7 +31,8 @@ def outlook_table(outlook: answer.Outlook, label: str = THIS) -> terminal.Table:
     rows = []
     for text in texts:
         one = outlook.expected[answer.ANSWER][text]
-        named = text if len(units) == 1 else f"{text}, {outlook.unit(text)}"
+        named = _named(outlook, text)
+        named = named if len(units) == 1 else f"{named}, {outlook.unit(text)}"
         row = [named, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
         for other in others:
             apart = outlook.differences[other][text]
@@ -42,6 +43,10 @@ def outlook_table(outlook: answer.Outlook, label: str = THIS) -> terminal.Table:
         rows=rows,
         caption="Losses that runs are expected to have, with 94 % intervals for one run",
     )
+
+
+def _named(outlook: answer.Outlook, text: str) -> str:
+    return f"{text} (guard)" if outlook.importance.get(text) == 0 else text
 
 
 def _order(outlook: answer.Outlook) -> list[str]:
@@ -61,10 +66,11 @@ def saved_table(outlook: answer.Outlook) -> terminal.Table:
     the loss that each target has under this one."""
     others = list(outlook.saved)
     texts = list(outlook.saved[others[0]]) if others else []
-    rows = [
-        (text, *(times_as_long(outlook.saved[other][text], "{} ({} to {})") for other in others))
-        for text in texts
-    ]
+    rows = []
+    for text in texts:
+        saved = (outlook.saved[other][text] for other in others)
+        cells = [times_as_long(one, "{} ({} to {})") for one in saved]
+        rows.append((_named(outlook, text), *cells))
     return terminal.Table(
         header=("target", *others),
         rows=rows[:MOST_SHOWN] if len(rows) > 1 else [],
@@ -161,7 +167,8 @@ def targets_table(record: RunRecord) -> terminal.Table:
     for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
         made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
-        rows.append((name, percent(one.importance), percent(one.unexplained), made))
+        importance = percent(one.importance) if one.importance else "guard"
+        rows.append((name, importance, percent(one.unexplained), made))
     return terminal.Table(
         header=("target", "importance", "unexplained", "made most of"),
         rows=rows,

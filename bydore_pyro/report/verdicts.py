@@ -323,7 +323,7 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
         found.append(Verdict("careful", question, "Hardly", " ".join(guesses)))
     when = f" after {count(outlook.tokens)} tokens" if asks_for_longer(outlook) else ""
     for other, differences in outlook.differences.items():
-        text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
+        text = outlook.together
         apart = differences[text]
         answer, level, sure = judged_better(apart.better)
         figures = (
@@ -350,9 +350,14 @@ def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
         f"None is worse by more than {number(outlook.tolerance)} {outlook.unit('')} in "
         f"{percent(held, asked)} of the draws; {percent(asked)} was asked for."
     )
+    question = "Is no target worse than under the baseline?"
+    if outlook.guards:
+        question = "Do the guards hold?"
+        each = [f"{name} {percent(one, asked)}" for name, one in outlook.guards.items()]
+        figures += f" Each by itself: {listed(each, FEW)}."
     return Verdict(
         "careful" if unsure and level == "good" else level,
-        "Is no target worse than under the baseline?",
+        question,
         f"With probability {percent(held, asked)}",
         figures,
     )

@@ -326,6 +326,14 @@ def test_mistakes_with_tables_leave_nothing(
             ["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
             "Expected --at_least without --runs, found them together",
         ),
+        (
+            ["--runs", "x", "--target", "y", "--guard", "b"],
+            "Expected --guard without --runs, found them together",
+        ),
+        (
+            ["--method", "mde", "--validation", "a", "--guard", "b"],
+            "Expected --method bydore with --guard, found 'mde': other methods know no guards",
+        ),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (
             ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],

@@ -244,6 +244,14 @@ def test_compute_saved_is_a_table_where_there_are_several_targets() -> None:
     assert not saved_table(Outlook()).rows
 
 
+def test_a_guard_is_called_so() -> None:
+    outlook = planted(importance={"law": 1.0, "web": 0.0})
+    assert [row[0] for row in outlook_table(outlook).rows][:2] == ["law", "web (guard)"]
+    assert [row[0] for row in saved_table(outlook).rows][:2] == ["law", "web (guard)"]
+    record = record_of(metrics={"targets": {"law": {"importance": 1.0}, "web": {}}})
+    assert [row[1] for row in targets_table(record).rows] == ["100 %", "guard"]
+
+
 def test_bounds_have_their_price() -> None:
     costs = {"loss": 0.0123, "low": -0.001, "high": 0.0254}
     law = {"domain": "law", "side": "at least", "weight": 0.05, "of_more": 0.0031}

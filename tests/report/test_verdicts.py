@@ -252,6 +252,15 @@ def test_an_answer_that_is_the_baseline_is_called_so() -> None:
     assert answers["Is it better than uniform?"] != "No, it is as uniform"
 
 
+def test_guards_are_told_by_name() -> None:
+    guards = {"law": 0.91, "web": 0.995}
+    given = planted(none_worse=0.9075, probability=0.9, tolerance=0.02, guards=guards)
+    *_, told = outlook_verdicts(given, {})
+    assert (told.level, told.question) == ("good", "Do the guards hold?")
+    assert told.answer == "With probability 91 %"
+    assert told.figures.endswith("90 % was asked for. Each by itself: law 91 %, web 100 %.")
+
+
 def test_it_says_how_much_longer_the_others_train() -> None:
     """And, where that is shorter, that the mixture is worse."""
     uniform, natural = outlook_verdicts(planted(), {})
