@@ -80,7 +80,8 @@ def ask(
     targets = opened.targets(cost)
     tried = None if anew else _own_trials(run, opened.record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
-    known = [] if anew else opened.readings
+    same = _same_targets(run, domains)
+    known = [] if anew else [one.on(same) for one in opened.readings]
     seed = options.run.seed
     answer, _ = search.answered(question, targets, known, plan, cost, tried, seed=seed)
     metrics = setup.common_metrics(
@@ -92,7 +93,7 @@ def ask(
     if config.mixture is not None and answer.forecast is not None:
         name = config.against or "the answer"
         weights = given[1] if config.against else setup.weights_in(answer.mixture, domains)
-        beside = dataclasses.replace(question, references={name: weights})
+        beside = dataclasses.replace(question, references={name: weights}, baseline=name)
         judged = outlook_of(answer.forecast, beside, given[0])
         mixture = _mixture_of(config.mixture, given[0], domains)
     return Asked(options, domains, question, answer, metrics, judged, mixture)
@@ -264,15 +265,19 @@ def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedStep
         return None
     if any({*one.weights} != {*domains.names} for one in made.tried):
         return None
+    shares = {name: float(record.targets[name].importance) for name in targets}
+    if not all(math.isclose(share, shares[name]) for name, share in targets.items()):
+        return None
+    return made if targets.keys() <= _same_targets(run, domains) else None
+
+
+def _same_targets(run: Path, domains: Domains) -> set[str]:
+    """Returns the names of those targets whose text is that of the search."""
     with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
-        before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
+        content = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
+        before = {name: one["validation"]["sha256"] for name, one in content.items()}
     now = domains.corpus.index["domains"]
-    for name, share in targets.items():
-        if not math.isclose(share, float(record.targets[name].importance)):
-            return None
-        if before[name]["validation"]["sha256"] != now[name]["validation"]["sha256"]:
-            return None
-    return made
+    return {n for n in domains.validation_shares if before.get(n) == now[n]["validation"]["sha256"]}
 
 
 def _targets(

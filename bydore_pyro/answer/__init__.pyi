@@ -13,10 +13,14 @@ from .draws import sums_of_draws as sums_of_draws
 from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
+from .forecast import Noise as Noise
 from .forecast import RunLosses as RunLosses
 from .forecast import Target as Target
 from .forecast import forecast_of as forecast_of
 from .forecast import number_of_draws as number_of_draws
+from .noise import MOST_RUNS as MOST_RUNS
+from .noise import Needed as Needed
+from .noise import noise_of_runs as noise_of_runs
 from .outlook import ANSWER as ANSWER
 from .outlook import Bound as Bound
 from .outlook import Outlook as Outlook

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -103,6 +103,15 @@ class RunLosses:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Noise:
+    """How far runs of one mixture lie apart: the standard deviation of a run's loss over seeds, in
+    the text's unit; and how many runs measured it, 0 where it is that of the law's noise."""
+
+    deviation: files.Number
+    runs: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """What is known of a target, beside its losses.
 
@@ -113,6 +122,8 @@ class Target:
         unexplained: Share of it that no mixture explains.
         unit: Of its loss.
         per_nat: By how much that falls where the loss of every token falls by a nat.
+        documents: That it was read on; 0 where that is not known.
+        noise: Of its loss over seeds, where runs of one mixture measured it.
     """
 
     importance: float
@@ -120,6 +131,8 @@ class Target:
     unexplained: float = 0.0
     unit: str = PER_TOKEN
     per_nat: float = 1.0
+    documents: int = 0
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +149,8 @@ class Forecast:
         scatter: Standard deviation of a level away from the runs ``(Q,)``.
         factor: That of the logarithm of each target's factor ``(Q,)``.
         known: What the law was fitted to.
+        documents: Of each target, by name, where that is known.
+        noise: Of the targets' losses over seeds, by name, where it was measured.
         worst: Whether the worst target counts, not their mean.
     """
 
@@ -148,6 +163,8 @@ class Forecast:
     scatter: Tensor
     factor: Tensor
     known: RunLosses
+    documents: Mapping[str, int] = field(default_factory=dict)
+    noise: Mapping[str, Noise] = field(default_factory=dict)
     worst: bool = False
 
     @property
@@ -323,6 +340,8 @@ def forecast_of(
         * torch.tensor([one.per_nat * one.unexplained for one in targets.values()]).double(),
         factor=FACTOR * torch.tensor([one.unit != PER_TOKEN for one in targets.values()]).double(),
         known=runs,
+        documents={name: one.documents for name, one in targets.items() if one.documents},
+        noise={name: one.noise for name, one in targets.items() if one.noise is not None},
     )
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from bydore_pyro import files
 from bydore_pyro.answer.best import Best, decided_on, few
-from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
+from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, Noise, ends
+from bydore_pyro.answer.noise import Needed, needed, noise_of
 from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.answer.saved import Saved, compute_saved
 from bydore_pyro.law import (
@@ -71,6 +72,9 @@ class Outlook:
         expected: Of the answer and of the references, by text; texts are the targets, every domain
             as ``domain NAME``, and the targets together.
         differences: Of the answer less each reference, by text.
+        noise: Standard deviation of one run's loss over seeds, by target.
+        baseline: The reference that matters most; "" where none does.
+        needed: What would decide the targets that are not decided beside the baseline, by target.
         saved: How many times as long each reference trains for the same expected loss, by target.
         freedom: The least and the largest weight of each domain, the others in proportion, with
             which the objective rises by 0.01 at most, in the targets' unit.
@@ -96,6 +100,9 @@ class Outlook:
     units: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+    baseline: str = ""
+    needed: Mapping[str, Needed] = field(default_factory=dict)
     saved: Mapping[str, Mapping[str, Saved]] = field(default_factory=dict)
     freedom: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
@@ -141,7 +148,8 @@ def outlook_of(
     """
     names, asked, run = question.names, question.goal, question.run
     forecast = replace(forecast, worst=asked.objective == "worst")
-    mixtures = {ANSWER: weights, **question.references}
+    mixtures, noise = {ANSWER: weights, **question.references}, noise_of(forecast)
+    base = question.references.get(question.baseline)
     found = Outlook(
         tokens=forecast.length,
         asked=forecast.length if run is None else run.tokens,
@@ -153,6 +161,9 @@ def outlook_of(
         differences={
             name: forecast.difference(weights, one) for name, one in question.references.items()
         },
+        noise=noise,
+        baseline=question.baseline,
+        needed={} if base is None else needed(forecast, weights, base, noise),
         saved=compute_saved(forecast, weights, question.references),
     )
     if len(names) <= MOST_CURVES:

@@ -61,6 +61,7 @@ class Question:
         run: The run that is asked for, in which text may run out. None: a run as long as those that
             were read, in which it does not.
         references: Weights ``(K,)`` that the answer is compared with, by name.
+        baseline: The name of the reference that matters most; "" where none does.
         notes: What users of the weights should know of the text, in sentences.
     """
 
@@ -72,6 +73,7 @@ class Question:
     guards: tuple[str, ...] = ()
     run: TargetRun | None = None
     references: Mapping[str, Tensor] = field(default_factory=dict)
+    baseline: str = ""
     notes: tuple[str, ...] = ()
 
     @property

@@ -53,6 +53,7 @@ def question_of(options: Options, domains: data.Domains) -> answer.Question:
         guards=() if config.objective == "none_worse" else tuple(guards),
         run=run_of(options, domains, read),
         references=references,
+        baseline=baseline,
         notes=tuple(f"{one[0].upper()}{one[1:]}." for one in cautions_of(options, domains)),
     )
 
