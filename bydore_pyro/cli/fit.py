@@ -142,9 +142,19 @@ def fit_command(arguments: Sequence[str]) -> None:
     options, resume = setup.options_or_resumed(
         arguments, "bydore fit", about, FitOptions, {**setup.SMOKE, **SMALL}, COMMON
     )
+    folder = run_fit(options, resume)
+    if folder.writes:
+        print(report.report_text(folder.path))
+
+
+def run_fit(options: FitOptions, resume: Path | None = None) -> files.RunFolder:
+    """Finds a mixture by a method, or continues that of a folder, and writes its page.
+
+    Raises:
+        DataError: When data, runs or budget are not what the method needs.
+    """
     if options.fit.runs is not None:
-        _fit_on_runs(options, Path(options.fit.runs))
-        return
+        return _fit_on_runs(options, Path(options.fit.runs))
     folder = setup.begin_run(options, "fit", resume)
     domains = setup.load_domains(options)
     shared = options.budget.proxy_runs
@@ -159,10 +169,10 @@ def fit_command(arguments: Sequence[str]) -> None:
     _write_fit(folder, options, found, domains.names, problem.cost, epochs)
     if folder.writes:
         terminal.tell(report.add_html_report(folder))
-        print(report.report_text(folder.path))
+    return folder
 
 
-def _fit_on_runs(options: FitOptions, runs: Path) -> None:
+def _fit_on_runs(options: FitOptions, runs: Path) -> files.RunFolder:
     folder, run = setup.begin_run(options, "fit", None), options.run
     asked = replace(options.fit, method=options.fit.method or OF_TABLES[0])
     options = replace(options, fit=asked)
@@ -207,7 +217,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     found = replace(found, mixture=replace(found.mixture, notes=tuple(notes)))
     _write_table_fit(folder, options, found, tokens)
     terminal.tell(report.add_html_report(folder))
-    print(report.report_text(folder.path))
+    return folder
 
 
 def _domain_tokens(options: FitOptions, table: tables.RunsTable) -> np.ndarray | None:
