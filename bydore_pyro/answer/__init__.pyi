@@ -5,6 +5,7 @@ from .answer import answer_of as answer_of
 from .answer import by_law as by_law
 from .answer import candidate as candidate
 from .best import best_of as best_of
+from .draws import groups_of_draws as groups_of_draws
 from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
 from .draws import mixture_within as mixture_within

@@ -138,6 +138,25 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> terminal.Table:
     )
 
 
+def groups_table(record: RunRecord) -> terminal.Table:
+    """Returns a row for each group of domains that stand for each other: what they have together is
+    known better than what each has."""
+    weights, hdi = record.mixture.as_dict(), record.mixture.hdi
+    groups = record.metrics.sums.groups if hdi is not None else ()
+    return terminal.Table(
+        header=("domains", "together", f"{percent(record.mixture.hdi_probability)} interval"),
+        rows=[
+            (
+                " + ".join(one.domains),
+                number(sum(weights.get(name, 0.0) for name in one.domains), ".4f"),
+                f"{number(one.low)} to {number(one.high)}",
+            )
+            for one in groups
+        ],
+        caption="Domains that stand for each other: their sum is better known than each weight",
+    )
+
+
 def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 

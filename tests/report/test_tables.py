@@ -29,6 +29,7 @@ from bydore_pyro.report.tables import (
     bounds_table,
     comparison_table,
     cost_table,
+    groups_table,
     head_within,
     loss_table,
     outlook_table,
@@ -242,6 +243,14 @@ def test_compute_saved_is_a_table_where_there_are_several_targets() -> None:
     assert table.rows[0][1:] == ("1.20 (0.90 to more than 4)", "0.80 (0.90 to more than 4)")
     assert not saved_table(planted(targets=("law",))).rows, "a verdict says it"
     assert not saved_table(Outlook()).rows
+
+
+def test_groups_have_the_interval_of_their_sum() -> None:
+    groups = [{"domains": ["code", "law"], "low": 0.7, "high": 0.8}]
+    table = groups_table(record_of(metrics={"sums": {"groups": groups}}))
+    assert table.header == ("domains", "together", "94 % interval")
+    assert table.rows == [("code + law", "0.7353", "0.700 to 0.800")]
+    assert not groups_table(record_of()).rows
 
 
 def test_a_guard_is_called_so() -> None:
