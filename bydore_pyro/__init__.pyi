@@ -16,6 +16,10 @@ from .law import best_mixture as best_mixture
 from .law import fit_law as fit_law
 from .measure import MatchingConfig as MatchingConfig
 from .mixture import Mixture as Mixture
+from .notebook import Run as Run
+from .notebook import open_run as open_run
+from .notebook import run_fit as run_fit
+from .notebook import run_search as run_search
 from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
 from .proxy import build_language_model as build_language_model

@@ -82,7 +82,8 @@ def ask(
     record = setup.models_record(models, targets)
     tried = None if anew else _own_trials(run, opened.record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
-    known = [] if anew else opened.readings
+    same = _same_targets(run, domains)
+    known = [] if anew else [one.on(same) for one in opened.readings]
     seed = options.run.seed
     answer, _ = search.answered(question, targets, known, plan, cost, tried, seed=seed)
     metrics = setup.common_metrics(
@@ -97,7 +98,7 @@ def ask(
     if config.mixture is not None and answer.forecast is not None:
         name = config.against or "the answer"
         weights = given[1] if config.against else setup.weights_in(answer.mixture, domains)
-        beside = dataclasses.replace(question, references={name: weights})
+        beside = dataclasses.replace(question, references={name: weights}, baseline=name)
         judged = outlook_of(answer.forecast, beside, given[0])
         mixture = _mixture_of(config.mixture, given[0], domains)
     return Asked(options, domains, question, answer, metrics, judged, mixture)
@@ -166,7 +167,7 @@ def open_search(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig)
     record = _record_of(run)
     whole = setup.load_domains(options, config.add, config.text_column)
     kept, branches = _kept(run, record, options, whole)
-    readings = _read(run, record, whole)
+    readings = measure.read_readings(run)
     dropped = selected(config.drop, whole.names)
     names = [name for name in whole.names if name not in dropped]
     options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
@@ -264,42 +265,25 @@ def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
 def _own_trials(run: Path, record: setup.Metrics, domains: Domains) -> TriedSteps | None:
     """Returns the trials that the search made, where the question is about the same domains and
     the same targets, which its trials were read on; None elsewhere."""
-    targets, made = domains.validation_shares, record.trials
-    if targets.keys() != record.targets.keys() or made is None:
+    targets = {name: share for name, share in domains.validation_shares.items() if share}
+    before_it, made = {n for n, one in record.targets.items() if one.importance}, record.trials
+    if targets.keys() != before_it or made is None:
         return None
     if any({*one.weights} != {*domains.names} for one in made.tried):
         return None
-    if {*targets} != _same_targets(run, record, domains):
+    shares = {name: float(record.targets[name].importance) for name in targets}
+    if not all(math.isclose(share, shares[name]) for name, share in targets.items()):
         return None
-    for name, share in targets.items():
-        if not math.isclose(share, float(record.targets[name].importance)):
-            return None
-    return made
+    return made if targets.keys() <= _same_targets(run, domains) else None
 
 
-def _read(run: Path, record: setup.Metrics, whole: Domains) -> list[measure.Reading]:
-    """Returns what a search has read; of its checks, on those targets whose text is as it was."""
-    readings = measure.read_readings(run)
-    if not any(one.changes for one in readings):
-        return list(readings)
-    same = _same_targets(run, record, whole)
-    return [
-        dataclasses.replace(one, changes={n: c for n, c in one.changes.items() if n in same})
-        for one in readings
-    ]
-
-
-def _same_targets(run: Path, record: setup.Metrics, domains: Domains) -> set[str]:
-    """Returns which targets of the question are a search's own, with the same text."""
+def _same_targets(run: Path, domains: Domains) -> set[str]:
+    """Returns the names of those targets whose text is that of the search."""
     with expecting(f"Expected the manifest of the search in {run}, found:", Exception):
-        before = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
+        content = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["domains"]
+        before = {name: one["validation"]["sha256"] for name, one in content.items()}
     now = domains.corpus.index["domains"]
-    return {
-        name
-        for name in domains.validation_shares
-        if name in record.targets
-        and before[name]["validation"]["sha256"] == now[name]["validation"]["sha256"]
-    }
+    return {n for n in domains.validation_shares if before.get(n) == now[n]["validation"]["sha256"]}
 
 
 def _targets(

@@ -213,7 +213,7 @@ def check(run: Path, config: setup.CheckConfig | None = None) -> Check:
         decay=config.decay,
         seeds=seeds,
         baseline=config.baseline,
-        targets=tuple(text for text in forecast.texts if text not in _of_domains(forecast)),
+        targets=tuple(text for text in forecast.texts if text not in forecast.of_domains),
         units={text: Outlook(units=forecast.units).unit(text) for text in forecast.texts},
         mixtures=_compared(forecast, weights, of_seeds, config.baseline),
     )
@@ -329,17 +329,11 @@ def _losses_of(
         losses = own.of_sequences(torch.from_numpy(tokens[name][: len(own.tokens)]))
         of_targets.append(float(own.losses(losses).mean()))
     found = [*of_targets, *(of_domains[name] for name in domains.names)]
-    if len(of_targets) > 1:
-        shares = forecast.importance.values()
-        mean = math.fsum(s * loss for s, loss in zip(shares, of_targets, strict=True))
-        found.append(max(of_targets) if forecast.worst else mean)
+    if forecast.together is not None:
+        counted = [*zip(forecast.importance.values(), of_targets, strict=True)]
+        mean = math.fsum(share * loss for share, loss in counted)
+        found.append(max(loss for s, loss in counted if s) if forecast.worst else mean)
     return dict(zip(forecast.texts, found, strict=True))
-
-
-def _of_domains(forecast: Forecast) -> tuple[str, ...]:
-    """Returns those texts of a forecast that are domains."""
-    first = len(forecast.importance)
-    return forecast.texts[first : first + len(forecast.names)]
 
 
 def _compared(

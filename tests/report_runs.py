@@ -126,6 +126,10 @@ def outlook_of(
     for name, above, sure in zip(("uniform", "natural"), (0.2, 0.1), better, strict=True):
         one = {"loss": -above, "low": -above - 0.3, "high": 0.3 - above, "better": sure}
         apart[name] = dict.fromkeys(texts, one)
+    longer = {
+        name: {text: {"times": 1 + above, "low": 0.9, "high": 4.0} for text in (*targets, *several)}
+        for name, above in (("uniform", 0.2), ("natural", -0.2))
+    }
     curve = {
         "at": (0.5, 1.0, 2.0),
         "loss": (4.0, 3.0, 2.5),
@@ -140,6 +144,7 @@ def outlook_of(
         "importance": {name: 1 / len(targets) for name in targets},
         "expected": {"answer": row(0.0), "uniform": row(0.2), "natural": row(0.1)},
         "differences": apart,
+        "saved": longer,
         "freedom": dict.fromkeys(names, (0.1, 0.3)),
         "frontier": {t: (2.0, 2.2, 2.5) for t in targets if len(targets) in (2, 3)},
         "curves": dict.fromkeys(names, curve),

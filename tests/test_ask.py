@@ -189,6 +189,55 @@ def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:
     assert matched.unexplained < 0.2, "nothing of the domain that was dropped is in it"
 
 
+def test_a_guard_is_read_as_a_target_and_keeps_what_it_is_worth(
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    """A domain or a file; of the target's composition it is no part."""
+    rows = [{"question": "a", "answer": "c d e " * 2}] * 20
+    write_lines(tmp_path / "exam.jsonl", rows)
+    free = asked_of(measured_run, tmp_path, validation=["b"])
+    found = asked_of(
+        *(measured_run, tmp_path),
+        validation=["b"],
+        guard=["c", f"{tmp_path}/exam.jsonl"],
+        baseline="uniform",
+        tolerance=0.05,
+    )
+    assert found.question.guards == ("c", "exam")
+    assert found.domains.validation_shares == {"b": 1.0, "c": 0.0, "exam": 0.0}
+    assert [one.importance for one in found.metrics.targets.values()] == [1.0, 0.0, 0.0]
+    assert found.metrics.targets["c"].composition["c"] > 0.8
+    matched = [one.answer.evidence[0].weights for one in (free, found)]
+    torch.testing.assert_close(*matched, atol=0.02, rtol=0.02)
+    outlook = found.answer.outlook
+    assert outlook is not None
+    assert [*outlook.guards] == ["c", "exam"]
+    assert all(held >= 0.9 for held in outlook.guards.values())
+    assert outlook.none_worse is not None
+    assert 0.9 <= outlook.none_worse <= min(outlook.guards.values())
+    assert free.answer.mixture.as_dict()["c"] < found.answer.mixture.as_dict()["c"]
+    line = refused(
+        "ask", measured_run, "--validation", "all", "--guard", "c", "--out", tmp_path / "x"
+    )
+    assert "Expected guards that are no targets, found 'c' as both" in line
+
+
+def test_a_search_with_guards_has_the_answer_that_asking_has(
+    store: Path, measured_run: Path, tmp_path: Path
+) -> None:
+    given = {"guard": ["c"], "baseline": "uniform", "tolerance": 0.05, "validation": ["b"]}
+    words = [w for k, v in given.items() for w in (f"--{k}", *(v if isinstance(v, list) else [v]))]
+    own = searched(store, tmp_path / "own", *map(str, words))
+    asked = asked_of(own, tmp_path, **given)
+    assert asked.answer.mixture.weights == Mixture.from_json(own / "mixture.json").weights
+    told = json.loads((own / "metrics.json").read_text())["outlook"]
+    assert asked.answer.outlook is not None
+    assert told["guards"] == {"c": pytest.approx(asked.answer.outlook.guards["c"])}
+    assert told["guards"]["c"] >= 0.9
+    free = asked_of(own, tmp_path, validation=["b"])
+    assert free.question.guards == (), "a question does not inherit them"
+
+
 def test_a_question_is_refused_before_anything_is_read(
     measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ ROOMS = [
     *("errors", "terminal", "files", "command_line", "pieces", "core", "law", "mixture", "data"),
     *("shards", "targets", "proxy", "measure", "trials", "answer", "algorithm1", "tables"),
     *("methods", "setup", "search", "ask", "check", "fit", "export", "training", "evaluation"),
-    *("report", "cli"),
+    *("report", "cli", "notebook"),
 ]
 KNOW_PYRO = {"core", "law", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")

@@ -5,6 +5,7 @@ from .answer import answer_of as answer_of
 from .answer import by_law as by_law
 from .answer import candidate as candidate
 from .best import best_of as best_of
+from .draws import groups_of_draws as groups_of_draws
 from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
 from .draws import mixture_within as mixture_within
@@ -13,10 +14,14 @@ from .draws import sums_of_draws as sums_of_draws
 from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
+from .forecast import Noise as Noise
 from .forecast import RunLosses as RunLosses
 from .forecast import Target as Target
 from .forecast import forecast_of as forecast_of
 from .forecast import number_of_draws as number_of_draws
+from .noise import MOST_RUNS as MOST_RUNS
+from .noise import Needed as Needed
+from .noise import noise_of_runs as noise_of_runs
 from .outlook import ANSWER as ANSWER
 from .outlook import Bound as Bound
 from .outlook import Outlook as Outlook
@@ -28,6 +33,8 @@ from .plots import plot_triangle as plot_triangle
 from .plots import plot_weights as plot_weights
 from .question import Question as Question
 from .question import TargetRun as TargetRun
+from .saved import Saved as Saved
+from .saved import compute_saved as compute_saved
 from .steps import FIRST as FIRST
 from .steps import LAW as LAW
 from .steps import Trial as Trial

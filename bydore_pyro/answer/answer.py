@@ -211,11 +211,12 @@ def by_law(found: core.Matching, question: Question, forecast: Forecast | None) 
         DataError: When something else is asked and nothing is forecast.
     """
     objective = question.goal.objective
+    asking = "--guard" if question.guards else f"the objective {objective}"
     if forecast is None:
         if objective != "mean":
             raise DataError(
-                "Expected losses that were read twice or more, on the text of all domains, for the "
-                f"objective {objective}, found none"
+                "Expected losses that were read twice or more, on the text of all domains, for "
+                f"{asking}, found none"
             )
         return False
     known = not forecast.scatter.any()

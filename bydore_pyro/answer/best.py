@@ -51,11 +51,15 @@ def best_of(forecast: Forecast, question: Question) -> Best:
             probability that is asked.
     """
     run, law = question.run, forecast.law
+    guarded = None
+    if question.guards and question.goal.objective == "none_worse":
+        guarded = torch.tensor([name in question.guards for name in forecast.importance])
     goal = replace(
         question.goal,
         composition=forecast.compositions,
         levels=forecast.levels.mean(0),
         importance=forecast.shares,
+        guarded=guarded,
         effective=None if run is None else run.effective,
     )
     if run is not None:

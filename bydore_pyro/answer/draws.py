@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import combinations
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bydore_pyro.answer.question import Question
-from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, Sums, below, within_bounds
+from bydore_pyro.mixture import (
+    HDI_PROBABILITY,
+    MOST_SHOWN,
+    Group,
+    Mixture,
+    Sums,
+    below,
+    within_bounds,
+)
+
+KNOWN_SHARE = 0.25  # of the variances of a group's weights, that their sum may have at most
+LEAST_SPREAD = 0.01  # of a weight that may be in a group: a standard deviation
+MOST_GROUPED = 48  # domains among which groups are looked for: those whose weights vary most
 
 
 def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
@@ -90,8 +103,8 @@ def _around(draws: np.ndarray, weights: np.ndarray) -> list[tuple[float, float]]
 
 
 def sums_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Sums:
-    """Returns the intervals of the sum of the weights below each path, and of all but the largest;
-    each holds the sum of the weights.
+    """Returns the intervals of the sum of the weights below each path, of all but the largest, and
+    of groups of domains that stand for each other; each holds the sum of the weights.
 
     Args:
         draws: Weights ``(D, K)``.
@@ -108,13 +121,65 @@ def sums_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Sums:
     paths = below([leaf for _, leaf, _ in leaves])
     order = np.argsort([-weights[k] * share for k, _, share in leaves], kind="stable")
     columns = [*paths.values(), order[MOST_SHOWN:].tolist()]
-    if not any(columns):
+    groups = groups_of_draws(values)
+    if not any(columns) and not groups:
         return Sums()
     shares = np.zeros((len(names), len(columns)))
     for column, places in enumerate(columns):
         for k, _, share in (leaves[place] for place in places):
             shares[k, column] += share
-    *branches, rest = _around((values @ shares).clip(max=1.0), (weights @ shares).clip(max=1.0))
+    of_groups = np.zeros((len(names), len(groups)))
+    for column, places in enumerate(groups):
+        of_groups[list(places), column] = 1
+    shares = np.concatenate([shares, of_groups], 1)
+    ends = _around((values @ shares).clip(max=1.0), (weights @ shares).clip(max=1.0))
+    branches, rest = ends[: len(paths)], ends[len(paths)]
+    found = [
+        Group(
+            domains=tuple(leaf for k in own for leaf in pools.get(names[k], (names[k],))),
+            low=low,
+            high=high,
+        )
+        for own, (low, high) in zip(groups, ends[len(columns) :], strict=True)
+    ]
+    found.sort(key=lambda one: -(one.low + one.high))
     return Sums(
-        branches=dict(zip(paths, branches, strict=True)), rest=rest if columns[-1] else None
+        branches=dict(zip(paths, branches, strict=True)),
+        rest=rest if columns[-1] else None,
+        groups=tuple(found),
     )
+
+
+def groups_of_draws(draws: np.ndarray) -> list[tuple[int, ...]]:
+    """Returns groups of domains that stand for each other, as places.
+
+    The variance of a group's sum is at most a quarter of the sum of its weights' variances; of
+    weights that vary independently of each other it is about that sum. Groups are built up two by
+    two, those first whose sum is known best, and none is larger than need be. Each has at most half
+    of the domains: of more, the others' weights say the same. Weights that hardly vary are in none.
+
+    Args:
+        draws: Weights ``(D, K)``.
+    """
+    covariance = np.atleast_2d(np.cov(draws.T))
+    spread = np.sqrt(covariance.diagonal())
+    order = np.argsort(-spread, kind="stable")[:MOST_GROUPED]
+    parts: list[tuple[int, ...]] = [(int(k),) for k in order if spread[k] >= LEAST_SPREAD]
+    found: list[tuple[int, ...]] = []
+
+    def known(places: tuple[int, ...]) -> float:
+        return float(covariance[np.ix_(places, places)].sum() / (spread[list(places)] ** 2).sum())
+
+    while True:
+        both = [
+            (known(one + other), one, other)
+            for one, other in combinations(parts, 2)
+            if len(one + other) <= draws.shape[1] / 2
+        ]
+        if not both:
+            return found
+        share, one, other = min(both)
+        if share >= 1:  # what varies together, or independently, does not stand for each other
+            return found
+        parts = [part for part in parts if part not in (one, other)]
+        (found if share <= KNOWN_SHARE else parts).append(tuple(sorted(one + other)))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -108,16 +108,27 @@ class RunLosses:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Noise:
+    """How far runs of one mixture lie apart: the standard deviation of a run's loss over seeds, in
+    the text's unit; and how many runs measured it, 0 where it is that of the law's noise."""
+
+    deviation: files.Number
+    runs: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """What is known of a target, beside its losses.
 
     Attributes:
-        importance: Of all targets; they sum to 1.
+        importance: Of all targets; they sum to 1. That of a guard is 0.
         compositions: Draws of what it is made of ``(D, K)``, in its unit for a nat of the domains;
             one where it is known.
         unexplained: Share of it that no mixture explains.
         unit: Of its loss.
         per_nat: By how much that falls where the loss of every token falls by a nat.
+        documents: That it was read on; 0 where that is not known.
+        noise: Of its loss over seeds, where runs of one mixture measured it.
     """
 
     importance: float
@@ -125,6 +136,8 @@ class Target:
     unexplained: float = 0.0
     unit: str = PER_TOKEN
     per_nat: float = 1.0
+    documents: int = 0
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +146,7 @@ class Forecast:
 
     Attributes:
         names: The domains.
-        importance: Of each target, by name; of sum 1.
+        importance: Of each target, by name; of sum 1. Guards have none.
         units: Of the losses of each target, by name.
         draws: S draws of the law, of all domains that the runs trained on; the K stand first.
         compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
@@ -142,6 +155,8 @@ class Forecast:
             ``(S, Q)``.
         factors: By which each target moves farther than its composition says ``(S, Q)``.
         known: What the law was fitted to.
+        documents: Of each target, by name, where that is known.
+        noise: Of the targets' losses over seeds, by name, where it was measured.
         worst: Whether the worst target counts, not their mean.
     """
 
@@ -154,6 +169,8 @@ class Forecast:
     scatter: Tensor
     factors: Tensor
     known: RunLosses
+    documents: Mapping[str, int] = field(default_factory=dict)
+    noise: Mapping[str, Noise] = field(default_factory=dict)
     worst: bool = False
 
     @property
@@ -166,10 +183,15 @@ class Forecast:
         """The law of the K domains, for runs that train on no others."""
         return self.draws.among(len(self.names))
 
-    def losses(self, mixtures: Tensor) -> Tensor:
+    def losses(self, mixtures: Tensor, times: float = 1.0) -> Tensor:
         """Returns draws of expected losses of mixtures ``(M, K)``, on targets and then domains
-        ``(S, M, Q + K)``; last, where there are several targets, on all or the worst of them."""
-        return self._together(*self._apart(mixtures))
+        ``(S, M, Q + K)``; last, where there are several targets, on all or the worst of them.
+
+        Args:
+            mixtures: Weights.
+            times: Length of the runs, in that of the runs that were read.
+        """
+        return self._together(*self._apart(mixtures, times))
 
     def measured(self, mixtures: Tensor) -> Tensor:
         """Returns draws of the losses that single runs on M mixtures will have, as `losses`.
@@ -188,9 +210,9 @@ class Forecast:
             ]
         )
 
-    def _apart(self, mixtures: Tensor) -> tuple[Tensor, Tensor]:
+    def _apart(self, mixtures: Tensor, times: float = 1.0) -> tuple[Tensor, Tensor]:
         """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
-        domains = losses_of(self.law, mixtures)
+        domains = losses_of(self.law, times * mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         if self.moves:
             read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
@@ -208,8 +230,9 @@ class Forecast:
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
         """Returns losses on all texts ``(S, M, texts)``."""
         found = [targets, domains]
-        if len(self.importance) > 1:
-            both = targets.amax(-1) if self.worst else targets @ self.shares
+        if self.together is not None:
+            asked = targets[..., self.shares > 0]
+            both = asked.amax(-1) if self.worst else targets @ self.shares
             found.append(both[..., None])
         return torch.cat(found, -1)
 
@@ -242,10 +265,22 @@ class Forecast:
         return torch.tensor(list(self.importance.values())).double()
 
     @property
+    def together(self) -> str | None:
+        """The name of what several targets lose together; None where one alone counts."""
+        if sum(share > 0 for share in self.importance.values()) < 2:
+            return None
+        return WORST if self.worst else ALL
+
+    @property
+    def of_domains(self) -> tuple[str, ...]:
+        """The names of the domains' texts."""
+        return tuple(f"domain {name}" for name in self.names)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """The names of what `losses` are of."""
-        several = [WORST if self.worst else ALL] if len(self.importance) > 1 else []
-        return (*self.importance, *(f"domain {name}" for name in self.names), *several)
+        together = [] if self.together is None else [self.together]
+        return (*self.importance, *self.of_domains, *together)
 
     def expected(self, mixture: Tensor) -> dict[str, Expected]:
         """Returns the losses of one run on a mixture ``(K,)``, by text."""
@@ -339,6 +374,8 @@ def forecast_of(
         scatter=scatter * _centred(levels.shape, generator),
         factors=factors,
         known=runs,
+        documents={name: one.documents for name, one in targets.items() if one.documents},
+        noise={name: one.noise for name, one in targets.items() if one.noise is not None},
     )
     if runs.of_checks is None or not found.moves:
         return found

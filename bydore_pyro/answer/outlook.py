@@ -11,9 +11,19 @@ from torch import Tensor
 
 from bydore_pyro import files
 from bydore_pyro.answer.best import Best, decided_on, few
-from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, ends
+from bydore_pyro.answer.forecast import Curve, Difference, Expected, Forecast, Noise, ends
+from bydore_pyro.answer.noise import Needed, needed, noise_of
 from bydore_pyro.answer.question import Question, TargetRun
-from bydore_pyro.law import PER_TOKEN, best_mixture, freedom, frontier, losses_of, objectives
+from bydore_pyro.answer.saved import Saved, compute_saved
+from bydore_pyro.law import (
+    PER_TOKEN,
+    best_mixture,
+    freedom,
+    frontier,
+    loss_differences,
+    losses_of,
+    objectives,
+)
 
 ANSWER = "answer"  # or, where another mixture is judged, that one
 MOST_CURVES, MANY = 24, 64  # domains: of more there are no curves, no freedom of weights
@@ -62,6 +72,10 @@ class Outlook:
         expected: Of the answer and of the references, by text; texts are the targets, every domain
             as ``domain NAME``, and the targets together.
         differences: Of the answer less each reference, by text.
+        noise: Standard deviation of one run's loss over seeds, by target.
+        baseline: The reference that matters most; "" where none does.
+        needed: What would decide the targets that are not decided beside the baseline, by target.
+        saved: How many times as long each reference trains for the same expected loss, by target.
         freedom: The least and the largest weight of each domain, the others in proportion, with
             which the objective rises by 0.01 at most, in the targets' unit.
         bounds: What those cost that hold the answer back, the eight dearest first; of several, all
@@ -72,8 +86,9 @@ class Outlook:
         worth_of_text: Where a run reads text again: the fall of the objective, in the targets'
             unit, with a tenth more text of each domain.
         tolerance: That `none_worse` allows, in the targets' unit.
-        none_worse: Probability that no target is worse than under the baseline by more than the
-            tolerance; None with another objective.
+        none_worse: Probability that no guarded target is worse than under the baseline by more than
+            the tolerance; None with another objective.
+        guards: The same of each guard, by name: targets of no importance that may not get worse.
         probability: That `none_worse` asks for.
     """
 
@@ -85,6 +100,10 @@ class Outlook:
     units: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, Expected]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+    baseline: str = ""
+    needed: Mapping[str, Needed] = field(default_factory=dict)
+    saved: Mapping[str, Mapping[str, Saved]] = field(default_factory=dict)
     freedom: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
     frontier: Mapping[str, tuple[files.Number, ...]] = field(default_factory=dict)
@@ -92,7 +111,15 @@ class Outlook:
     worth_of_text: Mapping[str, files.Number] = field(default_factory=dict)
     tolerance: files.Number | None = None
     none_worse: files.Number | None = None
+    guards: Mapping[str, files.Number] = field(default_factory=dict)
     probability: files.Number | None = None
+
+    @property
+    def together(self) -> str:
+        """The text whose loss is asked to be small: the target, or what several lose together."""
+        several = sum(share > 0 for share in self.importance.values()) > 1
+        texts = [*next(iter(self.expected.values()), {})]
+        return texts[-1 if several else 0] if texts else ""
 
     def unit(self, text: str) -> str:
         """Returns what losses on a text are counted in; of the targets together all units."""
@@ -121,7 +148,8 @@ def outlook_of(
     """
     names, asked, run = question.names, question.goal, question.run
     forecast = replace(forecast, worst=asked.objective == "worst")
-    mixtures = {ANSWER: weights, **question.references}
+    mixtures, noise = {ANSWER: weights, **question.references}, noise_of(forecast)
+    base = question.references.get(question.baseline)
     found = Outlook(
         tokens=forecast.length,
         asked=forecast.length if run is None else run.tokens,
@@ -133,6 +161,10 @@ def outlook_of(
         differences={
             name: forecast.difference(weights, one) for name, one in question.references.items()
         },
+        noise=noise,
+        baseline=question.baseline,
+        needed={} if base is None else needed(forecast, weights, base, noise),
+        saved=compute_saved(forecast, weights, question.references),
     )
     if len(names) <= MOST_CURVES:
         found = replace(found, curves=forecast.curves())
@@ -148,12 +180,14 @@ def outlook_of(
         free = {name: (max(low, a), min(high, b)) for name, (low, high), a, b in rows_of}
     kept = asked.objective == "none_worse"
     line = {}
-    if len(forecast.importance) in (2, 3):
+    asked_for = forecast.shares > 0
+    if int(asked_for.sum()) in FRONTIER:
         given = few(forecast.law, replace(best.goal, effective=None), FEW_DRAWS)
-        mixtures_on_it, _ = frontier(*given, FRONTIER[len(forecast.importance)])
+        mixtures_on_it, _ = frontier(*given, FRONTIER[int(asked_for.sum())])
         losses = losses_of(forecast.law, mixtures_on_it, best.goal.composition).mean(0)
-        columns = (losses + forecast.levels.mean(0)).T.tolist()
-        line = dict(zip(forecast.importance, map(tuple, columns), strict=True))
+        columns = (losses + forecast.levels.mean(0))[:, asked_for].T.tolist()
+        names_of_it = [name for name, share in forecast.importance.items() if share > 0]
+        line = dict(zip(names_of_it, map(tuple, columns), strict=True))
     worth = {}
     if run is not None and run.repeats(weights):
         worth = dict(zip(names, _worth_of_text(best, run, weights), strict=True))
@@ -163,10 +197,22 @@ def outlook_of(
         frontier=line,
         freedom=free,
         none_worse=decision.probability if kept else None,
+        guards=_guards(best, forecast, weights) if kept and question.guards else {},
         tolerance=asked.tolerance if kept else None,
         probability=asked.probability if kept else None,
         bounds=_bounds(best, question, None if decided in ("", "law") else weights),
     )
+
+
+def _guards(best: Best, forecast: Forecast, weights: Tensor) -> dict[str, float]:
+    """Returns the probability that each target of no importance is not worse than under the
+    baseline by more than the tolerance, at the length of the run that is asked for."""
+    goal = best.goal
+    base = goal.baseline_of(len(weights))
+    apart = loss_differences(best.law, weights, base, goal.composition, goal.effective)  # (S, Q)
+    held = (apart <= goal.tolerance).double().mean(0).tolist()
+    rows = zip(forecast.importance.items(), held, strict=True)
+    return {name: probability for (name, share), probability in rows if not share}
 
 
 def _bounds(best: Best, question: Question, chosen: Tensor | None) -> tuple[Bound, ...]:

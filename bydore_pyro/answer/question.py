@@ -57,9 +57,11 @@ class Question:
         pools: What names stand for several domains.
         goal: What is made small, and within which bounds. The forecast adds the targets; `run` says
             what shares of fresh text the weights amount to.
+        guards: The names of the targets that `none_worse` protects; all when empty.
         run: The run that is asked for, in which text may run out. None: a run as long as those that
             were read, in which it does not.
         references: Weights ``(K,)`` that the answer is compared with, by name.
+        baseline: The name of the reference that matters most; "" where none does.
         notes: What users of the weights should know of the text, in sentences.
     """
 
@@ -68,8 +70,10 @@ class Question:
     data_sha256: str
     pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     goal: law.Goal = field(default_factory=law.Goal)
+    guards: tuple[str, ...] = ()
     run: TargetRun | None = None
     references: Mapping[str, Tensor] = field(default_factory=dict)
+    baseline: str = ""
     notes: tuple[str, ...] = ()
 
     @property

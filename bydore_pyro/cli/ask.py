@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bydore_pyro import files, report, setup, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
+
+if TYPE_CHECKING:
+    from bydore_pyro.ask import Asked
 
 # What `--help` lists.
 COMMON = (
@@ -40,16 +44,23 @@ def ask_command(arguments: Sequence[str]) -> None:
     that are new, are computed."""
     about = ask_command.__doc__ or ""
     options = parse_options(arguments, "bydore ask", about, AskOptions, common=COMMON)
-    _ask(Path(options.answer.run), options)
+    folder, _ = run_ask(options)
+    print(report.report_text(folder.path))
 
 
-def _ask(run: Path, options: AskOptions) -> None:
+def run_ask(options: AskOptions) -> tuple[files.RunFolder, Asked]:
+    """Answers a question and writes the answer's folder with its page.
+
+    Raises:
+        DataError: See `bydore_pyro.ask.ask`.
+    """
     import dataclasses
     import time
     from contextlib import nullcontext
 
     from bydore_pyro.ask import GIVEN, ask
 
+    run = Path(options.answer.run)
     options.question.warn_of_idle()
     folder = files.RunFolder(
         Path(options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -69,4 +80,4 @@ def _ask(run: Path, options: AskOptions) -> None:
     if asked.given is not None:
         folder.write_json("forecast.json", files.plain(asked.given))
     terminal.tell(report.add_html_report(folder))
-    print(report.report_text(folder.path))
+    return folder, asked

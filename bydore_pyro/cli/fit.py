@@ -108,8 +108,8 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`.
 
     Raises:
-        ValueError: When proxies are to repeat text where the method trains none or cannot, or
-            weights of a fit to finished runs are to be bounded.
+        ValueError: When proxies are to repeat text where the method trains none or cannot, weights
+            of a fit to finished runs are to be bounded, or another method is to keep guards.
     """
 
     fit: FitConfig
@@ -117,9 +117,14 @@ class FitOptions(MethodOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
-        if self.fit.runs is not None and (self.question.at_least or self.question.at_most):
-            bound = "at_least" if self.question.at_least else "at_most"
-            raise ValueError(f"Expected --{bound} without --runs, found them together")
+        asked = [name for name in ("at_least", "at_most", "guard") if getattr(self.question, name)]
+        if self.fit.runs is not None and asked:
+            raise ValueError(f"Expected --{asked[0]} without --runs, found them together")
+        if self.question.guard and self.fit.method != "bydore":
+            raise ValueError(
+                f"Expected --method bydore with --guard, found '{self.fit.method}': other methods "
+                "know no guards"
+            )
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(
@@ -137,9 +142,19 @@ def fit_command(arguments: Sequence[str]) -> None:
     options, resume = setup.options_or_resumed(
         arguments, "bydore fit", about, FitOptions, {**setup.SMOKE, **SMALL}, COMMON
     )
+    folder = run_fit(options, resume)
+    if folder.writes:
+        print(report.report_text(folder.path))
+
+
+def run_fit(options: FitOptions, resume: Path | None = None) -> files.RunFolder:
+    """Finds a mixture by a method, or continues that of a folder, and writes its page.
+
+    Raises:
+        DataError: When data, runs or budget are not what the method needs.
+    """
     if options.fit.runs is not None:
-        _fit_on_runs(options, Path(options.fit.runs))
-        return
+        return _fit_on_runs(options, Path(options.fit.runs))
     folder = setup.begin_run(options, "fit", resume)
     domains = setup.load_domains(options)
     shared = options.budget.proxy_runs
@@ -154,10 +169,10 @@ def fit_command(arguments: Sequence[str]) -> None:
     _write_fit(folder, options, found, domains.names, problem.cost, epochs)
     if folder.writes:
         terminal.tell(report.add_html_report(folder))
-        print(report.report_text(folder.path))
+    return folder
 
 
-def _fit_on_runs(options: FitOptions, runs: Path) -> None:
+def _fit_on_runs(options: FitOptions, runs: Path) -> files.RunFolder:
     folder, run = setup.begin_run(options, "fit", None), options.run
     asked = replace(options.fit, method=options.fit.method or OF_TABLES[0])
     options = replace(options, fit=asked)
@@ -202,7 +217,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     found = replace(found, mixture=replace(found.mixture, notes=tuple(notes)))
     _write_table_fit(folder, options, found, tokens)
     terminal.tell(report.add_html_report(folder))
-    print(report.report_text(folder.path))
+    return folder
 
 
 def _domain_tokens(options: FitOptions, table: tables.RunsTable) -> np.ndarray | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from bydore_pyro import report, search, setup, terminal
+from bydore_pyro import data, files, report, search, setup, terminal
 from bydore_pyro.command_line import one_line_errors
 
 # What `--help` lists; `--help-all` adds the rest.
@@ -23,8 +25,29 @@ def search_command(arguments: Sequence[str]) -> None:
         arguments, "bydore search", about, setup.Options, common=COMMON
     )
 
+    folder = run_search(options, resume).folder
+    if folder.writes:
+        print(report.report_text(folder.path))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search that has ended: its folder, its text, and what it found."""
+
+    folder: files.RunFolder
+    domains: data.Domains
+    found: setup.Found
+
+
+def run_search(options: setup.Options, resume: Path | None = None) -> Searched:
+    """Runs a search, or continues that of a folder, and writes its page.
+
+    Raises:
+        DataError: See `load_domains`; for the rest see `search`.
+    """
     folder = setup.begin_run(options, "search", resume)
-    search.search(options, setup.load_domains(options), folder, "search")
+    domains = setup.load_domains(options)
+    found = search.search(options, domains, folder, "search")
     if folder.writes:
         terminal.tell(report.add_html_report(folder))
-        print(report.report_text(folder.path))
+    return Searched(folder, domains, found)

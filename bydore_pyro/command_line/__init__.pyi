@@ -1,6 +1,7 @@
 from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
+from .command_line import options_from as options_from
 from .command_line import parse_options as parse_options
 from .options import Checked as Checked
 from .options import TokenCount as TokenCount

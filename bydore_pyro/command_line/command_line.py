@@ -67,11 +67,7 @@ def parse_options(
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
     """
-    parts = typing.get_type_hints(kind)
-    fields = {each.name: each for part in parts.values() for each in dataclasses.fields(part)}
-    hints: dict[str, Any] = {}
-    for part in parts.values():
-        hints |= typing.get_type_hints(part)
+    parts, fields, hints = _fields_of(kind)
     values = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
     values |= defaults or {}
     listed = fields if common is None or "--help-all" in arguments else common
@@ -79,16 +75,71 @@ def parse_options(
     given = vars(parser.parse_args(arguments))
     if (config := given.pop("config", None)) is not None:
         given = _from_file(config, hints) | given
+    if missing := [f"--{key}" for key in fields if key not in values | given]:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
+    return options_from(given, kind, defaults, smoke)
+
+
+def options_from(
+    given: Mapping[str, Any],
+    kind: type[T],
+    defaults: Mapping[str, Any] | None = None,
+    smoke: Mapping[str, Any] | None = None,
+) -> T:
+    """Builds options from values by name, as a command line does from arguments.
+
+    Args:
+        given: Values. Where an option takes several, an object by name stands for NAME=VALUE, and
+            one text for a list of it; a path stands for its text, text for a number of tokens.
+        kind: A dataclass whose fields are dataclasses of options.
+        defaults: See `parse_options`.
+        smoke: Likewise.
+
+    Raises:
+        ValueError: When an option is unknown, wrong or missing.
+    """
+    parts, fields, hints = _fields_of(kind)
+    if unknown := [key for key in given if key not in fields]:
+        raise ValueError(f"Expected an option of a command, found '{unknown[0]}'")
+    values = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
+    values |= defaults or {}
     if given.get("smoke"):
         values |= {key: value for key, value in (smoke or {}).items() if key in fields}
-    values |= given
-    if missing := [f"--{key}" for key in fields if key not in values]:
-        parser.error(f"the following arguments are required: {', '.join(missing)}")
+    values |= {key: _plain(value, hints[key]) for key, value in given.items()}
+    if missing := [key for key in fields if key not in values]:
+        raise ValueError(f"Expected a value for {', '.join(missing)}, found none")
     made = {
         name: part(**{each.name: values[each.name] for each in dataclasses.fields(part)})
         for name, part in parts.items()
     }
     return kind(**made)
+
+
+def _fields_of(
+    kind: type[Any],
+) -> tuple[dict[str, Any], dict[str, dataclasses.Field[Any]], dict[str, Any]]:
+    """Returns the parts of a dataclass of options, and the fields and types of all by name."""
+    parts, hints = typing.get_type_hints(kind), dict[str, Any]()
+    fields = {each.name: each for part in parts.values() for each in dataclasses.fields(part)}
+    for part in parts.values():
+        hints |= typing.get_type_hints(part)
+    return parts, fields, hints
+
+
+def _plain(value: Any, hint: Any) -> Any:
+    """Returns a value of Python as an option has it; the option's own check sees what is wrong."""
+    kinds = (hint, *typing.get_args(hint))
+    if any(typing.get_origin(one) is list for one in kinds):
+        if isinstance(value, Mapping):
+            return [f"{name}={share!r}" for name, share in value.items()]
+        if isinstance(value, str | os.PathLike):
+            value = [value]
+        return [_plain(one, str) for one in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, str) and TokenCount in kinds:
+        return number_of_tokens(value)
+    return value
 
 
 class _Parser(argparse.ArgumentParser):

@@ -251,5 +251,6 @@ def _check(
                 "--domains names those to train on"
             )
     total = sum(validation.values())
-    if not validation or any(not share > 1e-6 * abs(total) for share in validation.values()):
+    small = 1e-6 * abs(total)
+    if not total > 0 or any(share != 0 and not share > small for share in validation.values()):
         raise DataError(f"Expected validation shares > 0, found {dict(validation)}")

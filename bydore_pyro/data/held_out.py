@@ -83,11 +83,12 @@ def held_out_counts(
     questions of each task.
 
     Sequences of plain text are as many as their shares say, so that each counts the same. A task
-    has a mean of its own: it gives questions as its share says, but no fewer than 64.
+    has a mean of its own: it gives questions as its share says, but no fewer than 64. So has a text
+    whose share is 0, which no mean counts: it gives as many as if all shares were equal.
 
     Args:
         store: The tokens.
-        shares: Of the target, by domain or task; they are normalised.
+        shares: Of the target, by domain or task, >= 0; they are normalised.
         length: Tokens in a sequence, ``T``.
         most: Sequences and questions in all, but for what a task gives in any case.
         fewest: Sequences in all, where there is no task.
@@ -98,14 +99,15 @@ def held_out_counts(
     total = sum(shares.values())
     parts = {name: share / total for name, share in shares.items()}
     tasks = {name for name in parts if store.validation[name].answers is not None}
+    alone = {n: part or 1 / len(parts) for n, part in parts.items() if n in tasks or not part}
     counts = {
         name: min(
             held_out_size(store.validation[name], length),
-            max(FEWEST_QUESTIONS, round(most * parts[name])),
+            max(FEWEST_QUESTIONS, round(most * part)),
         )
-        for name in tasks
+        for name, part in alone.items()
     }
-    plain = {name: part for name, part in parts.items() if name not in tasks}
+    plain = {name: part for name, part in parts.items() if name not in alone}
     if plain:
         most = round(most * math.fsum(plain.values()))
         counts |= _plain_counts(store, plain, length, most, 1 if tasks else fewest)

@@ -1,3 +1,4 @@
+from .carrying import FAR as FAR
 from .carrying import carried as carried
 from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws

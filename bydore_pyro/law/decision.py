@@ -5,15 +5,16 @@ mixture that minimises ::
 
     mean         sum_q p_q E[L_q(w)]
     worst        E[max_q L_q(w)]
-    none_worse   the mean, under  P(L_q(w) <= L_q(baseline) + tolerance for all q) >= probability
+    none_worse   the mean, under  P(L_g(w) <= L_g(baseline) + tolerance for all g) >= probability
 
 with ``at_least <= w <= at_most`` on the simplex solves a convex programme. Targets ``q`` are made
-of the law's rows (`bydore_pyro.law.losses`). ``E`` and ``P`` are over draws of the law, and of
-what the targets are made of where each draw has its own. The probability is of all targets
-together: the draws that are hardest to serve are given up, as many as it allows. The baseline need
-not be within the bounds; where no mixture is found that serves enough draws, there is no answer.
-Newton's steps on the logarithmic barrier solve it, all draws of the best mixture at once; at the
-end ``barrier / distance to the bound`` is the bound's price. Losses count in the law's own unit.
+of the law's rows (`bydore_pyro.law.losses`); the targets ``g`` are all of them, or those that the
+goal guards. ``E`` and ``P`` are over draws of the law, and of what the targets are made of where
+each draw has its own. The probability is of all guarded targets together: the draws that are
+hardest to serve are given up, as many as it allows. The baseline need not be within the bounds;
+where no mixture is found that serves enough draws, there is no answer. Newton's steps on the
+logarithmic barrier solve it, all draws of the best mixture at once; at the end ``barrier / distance
+to the bound`` is the bound's price. Losses count in the law's own unit.
 
 References: the barrier method is Boyd and Vandenberghe's (Convex Optimization, chapter 11); giving
 up draws one set after the other is Campi and Garatti's (J. Optim. Theory Appl. 148, 2011).

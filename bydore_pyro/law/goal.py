@@ -32,7 +32,8 @@ class Goal:
             targets when None.
         levels: Nats per token that each target lies above what it is made of ``(Q,)``; 0 when None.
         importance: ``p`` ``(Q,)``, >= 0; equal when None. Targets of importance 0 have no part in
-            the mean or the worst; `none_worse` protects them too.
+            the mean or the worst.
+        guarded: Which targets `none_worse` protects ``(Q,)``, boolean; all when None.
         at_least: Bounds of the weights ``(K,)``; 0 when None.
         at_most: Likewise; 1 when None.
         baseline: Weights ``(K,)``, of `none_worse`.
@@ -42,13 +43,15 @@ class Goal:
             they amount to, each by itself, increasing and concave. The weights when None.
 
     Raises:
-        ValueError: When a number is out of its range, or a baseline stands without `none_worse`.
+        ValueError: When a number is out of its range, or a baseline or `guarded` stands without
+            `none_worse`.
     """
 
     objective: Objective = "mean"
     composition: Tensor | None = None
     levels: Tensor | None = None
     importance: Tensor | None = None
+    guarded: Tensor | None = None
     at_least: Tensor | None = None
     at_most: Tensor | None = None
     baseline: Tensor | None = None
@@ -63,6 +66,8 @@ class Goal:
             )
         if (self.baseline is None) == (self.objective == "none_worse"):
             raise ValueError("Expected a baseline beside none_worse, and only there")
+        if self.guarded is not None and self.objective != "none_worse":
+            raise ValueError(f"Expected none_worse beside guarded, actual {self.objective}")
         if not 0 < self.tolerance < math.inf:
             raise ValueError(f"Expected tolerance > 0, finite, actual {self.tolerance}")
         if not 0 < self.probability < 1:
@@ -81,6 +86,25 @@ class Goal:
         if not (float(importance.min()) >= 0 and float(importance.sum()) > 0):
             raise ValueError(f"Expected importance >= 0, some > 0, actual {importance.tolist()}")
         return importance / importance.sum()
+
+    def guarded_of(self, targets: int) -> Tensor:
+        """Returns which of Q targets may not be worse than under the baseline ``(Q,)``, boolean.
+
+        Raises:
+            ValueError: When it is not of their number, or some are to be protected and none is.
+        """
+        import torch
+
+        if self.objective != "none_worse":
+            return torch.zeros(targets, dtype=torch.bool)
+        if self.guarded is None:
+            return torch.ones(targets, dtype=torch.bool)
+        guarded = torch.as_tensor(self.guarded).bool()
+        if guarded.shape != (targets,) or not guarded.any():
+            raise ValueError(
+                f"Expected guarded ({targets},), some true, actual {self.guarded.tolist()}"
+            )
+        return guarded
 
     def levels_of(self, targets: int) -> Tensor:
         """Returns the levels of Q targets ``(Q,)``.
@@ -135,8 +159,8 @@ class Decision(NamedTuple):
             of 0 it is that of the first text: the slope at a weight of 1e-6.
         price_of_targets: ``(Q,)``. ``worst``: how often each target is the worst, over the draws;
             ``none_worse``: the fall of the objective for a nat more of each target's tolerance.
-        probability: Share of the draws in which no target is worse than under the baseline by more
-            than the tolerance; 1 for other objectives.
+        probability: Share of the draws in which no guarded target is worse than under the baseline
+            by more than the tolerance; 1 for other objectives.
     """
 
     weights: Tensor

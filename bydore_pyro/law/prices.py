@@ -100,7 +100,7 @@ def frontier(draws: LawDraws, goal: Goal, points: int = 11) -> tuple[Tensor, Ten
     found = []
     for share in shares:
         given = torch.zeros_like(importance).scatter(0, asked, share)
-        of_mean = replace(goal, objective="mean", baseline=None, importance=given)
+        of_mean = replace(goal, objective="mean", baseline=None, guarded=None, importance=given)
         found.append(best_mixture(draws, of_mean))
     return torch.stack([one.weights for one in found]), torch.stack([one.losses for one in found])
 

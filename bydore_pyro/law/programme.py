@@ -47,6 +47,7 @@ class Programme:
         bounds: Of the weights.
         unit: Nats per token, of all losses here.
         asked: Targets that matter ``(Q_all,)``, boolean; Q of them do.
+        guarded: Those that are not to be worse than under the baseline ``(Q_all,)``, boolean.
         importance: Of these ``(Q,)``.
         levels: Of all targets ``(Q_all,)``.
         composition: Of the T rows that are needed: ``(Q, T)``, ``(B, S, Q, T)``, or None where
@@ -60,7 +61,8 @@ class Programme:
         of_free: `own` and `transfer` of the N free domains.
         full: ``full f^rho`` are the amounts of shares f of fresh text.
         epigraph: Whether the worst loss is minimised, or where there is room the worst excess.
-        room: For each draw's loss of each target ``(B, S, Q)``, where a baseline is to be kept.
+        room: For each draw's loss of each target ``(B, S, Q)``, where a baseline is to be kept;
+            infinite for those that are not guarded.
         kept: Draws in which it is to be kept ``(B, S)``, boolean; the others are given up.
     """
 
@@ -69,6 +71,7 @@ class Programme:
     bounds: Bounds
     unit: float
     asked: Tensor
+    guarded: Tensor
     importance: Tensor
     levels: Tensor
     composition: Tensor | None
@@ -96,8 +99,8 @@ class Programme:
         made = checked_composition(goal.composition, draws)
         targets = rows if made is None else made.shape[-2]
         importance = goal.importance_of(targets)
-        # Without importance a target matters to `none_worse` alone.
-        asked = (importance > 0) | (goal.objective == "none_worse")
+        guarded = goal.guarded_of(targets)
+        asked = (importance > 0) | guarded
         levels, unit = goal.levels_of(targets), float(draws.runs.unit)
         if made is None:
             needed = asked
@@ -123,7 +126,8 @@ class Programme:
         if goal.objective == "none_worse":
             base = goal.baseline_of(domains)[None]
             room = losses_of(draws, base, goal.composition, goal.effective)[:, 0] + levels
-            room = ((room + KEPT * goal.tolerance) / unit).unsqueeze(batch)
+            room = ((room + KEPT * goal.tolerance) / unit).masked_fill(~guarded, torch.inf)
+            room = room[:, asked].unsqueeze(batch)
         length = torch.full((domains,), draws.runs.length, dtype=torch.double)
         return cls(
             draws=draws,
@@ -131,6 +135,7 @@ class Programme:
             bounds=bounds,
             unit=unit,
             asked=asked,
+            guarded=guarded,
             importance=importance[asked],
             levels=levels,
             composition=made.unsqueeze(batch) if made is not None and made.dim() == 3 else made,
@@ -383,7 +388,8 @@ class Programme:
         if self.room is not None:
             base = goal.baseline_of(len(answer))
             apart = loss_differences(self.draws, answer, base, goal.composition, goal.effective)
-            served = float((apart.amax(1) <= goal.tolerance).double().mean())
+            most = apart[:, self.guarded].amax(1)
+            served = float((most <= goal.tolerance).double().mean())
         price = self.unit * self.prices(found)
         return Decision(
             weights=answer,

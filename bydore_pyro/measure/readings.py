@@ -7,8 +7,9 @@ readings. The law of losses (`bydore_pyro.law.law`) is fitted to it.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,11 @@ class Reading:
     losses: Mapping[str, files.Number]
     run: str = ""
     changes: Mapping[str, files.Number] = field(default_factory=dict)
+
+    def on(self, targets: Collection[str]) -> Reading:
+        """Returns the reading without its losses on other targets."""
+        kept = {name: loss for name, loss in self.changes.items() if name in targets}
+        return dataclasses.replace(self, changes=kept)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,11 +126,12 @@ def read_target(
         )
 
     shares = target.validation_shares
-    loss = sum(shares[name] * one.loss for name, one in found.items())
-    responses = {n: one.responses for n, one in found.items() if one.responses is not None}
+    counted = {name: one for name, one in found.items() if shares[name]}  # without guards
+    loss = sum(shares[name] * one.loss for name, one in counted.items())
+    responses = {n: one.responses for n, one in counted.items() if one.responses is not None}
     whole = of(
         _TargetPart(
-            gradients=_together({name: one.gradients for name, one in found.items()}, shares),
+            gradients=_together({name: one.gradients for name, one in counted.items()}, shares),
             responses=_together(responses, shares) if responses else None,
             loss=loss,
         )

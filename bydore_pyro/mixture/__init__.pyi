@@ -11,6 +11,7 @@ from .repetition import REPETITION_CONSTANT as REPETITION_CONSTANT
 from .repetition import effective_shares as effective_shares
 from .trainers_files import names_of_paths as names_of_paths
 from .trainers_files import names_of_prefixes as names_of_prefixes
+from .tree import Group as Group
 from .tree import Row as Row
 from .tree import Sums as Sums
 from .tree import below as below

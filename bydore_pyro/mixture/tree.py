@@ -86,6 +86,16 @@ def shown_rows(names: Sequence[str], weights: Sequence[float], most: int = MOST_
 
 
 @dataclass(frozen=True, kw_only=True)
+class Group:
+    """Domains that stand for each other: what they have together is known better than what each
+    has. The interval is that of their sum."""
+
+    domains: tuple[str, ...]
+    low: files.Number
+    high: files.Number
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sums:
     """Intervals (94 % HDI) of sums of weights, which do not follow from those of single weights.
 
@@ -93,10 +103,12 @@ class Sums:
         branches: Of all domains below a path, by path; empty where they are not known.
         rest: Of all domains but the 20 with the largest (free) weights; None where that is none, or
             not known.
+        groups: Of domains that stand for each other, the largest weight first.
     """
 
     branches: Mapping[str, tuple[files.Number, files.Number]] = field(default_factory=dict)
     rest: tuple[files.Number, files.Number] | None = None
+    groups: tuple[Group, ...] = ()
 
 
 def interval_of(mixture: Mixture, row: Row, sums: Sums | None = None) -> tuple[float, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import shlex
 from collections.abc import Mapping
@@ -67,7 +68,8 @@ def _scored(record: RunRecord) -> str:
     columns = {key: record.asked("question", key) for key in ("prompt_column", "answer_column")}
     own = {key: value for key, value in columns.items() if value is not None}
     tasks = []
-    for text in record.asked("question", "validation") or []:
+    named = [record.asked("question", key) or [] for key in ("validation", "guard")]
+    for text in itertools.chain(*named):
         entry = dataclasses.replace(targets.Entry.of(text), share=1.0, score="answer")
         if entry.file and is_row_file(Path(entry.file)) and not entry.columns.named:
             entry = dataclasses.replace(entry, **own)

@@ -21,10 +21,12 @@ from bydore_pyro.report.tables import (
     JUDGED,
     bounds_table,
     cost_table,
+    groups_table,
     head_within,
     loss_table,
     outlook_table,
     round_table,
+    saved_table,
     targets_table,
     tasks_table,
     weights_table,
@@ -90,13 +92,18 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     sections = [
         Section(
             "What the given mixture will do",
-            [outlook_table(asked, JUDGED), *outlook_verdicts(asked, record.uncovered)],
+            [
+                outlook_table(asked, JUDGED),
+                saved_table(asked),
+                *outlook_verdicts(asked, record.uncovered),
+            ],
         ),
         Section(
             "What the answer will do" if asked.expected else "What it will do",
             [
                 outlook_table(outlook),
                 losses_words(outlook),
+                saved_table(outlook),
                 bounds_table(outlook),
                 *outlook_verdicts(outlook, record.uncovered),
                 *(_with_words(frontier_figure(outlook), FRONTIER) if drawn else ()),
@@ -115,6 +122,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
                 ),
                 *(_with_words(triangle_figure(record), TRIANGLE) if drawn else ()),
                 weights_table(record),
+                groups_table(record),
                 weights_table(record, whole=True),
                 intervals_words(record),
                 targets_table(record),

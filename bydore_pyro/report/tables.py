@@ -11,7 +11,7 @@ from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, Row, interval_of, shown_rows, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.report.words import ABSENT, count, duration, number, percent
+from bydore_pyro.report.words import ABSENT, count, duration, number, percent, times_as_long
 
 FEW_SHARES = 3  # of what a target is made of
 THIS, JUDGED = "this mixture", "the given mixture"  # heads of columns
@@ -31,7 +31,8 @@ def outlook_table(outlook: answer.Outlook, label: str = THIS) -> terminal.Table:
     rows = []
     for text in texts:
         one = outlook.expected[answer.ANSWER][text]
-        named = text if len(units) == 1 else f"{text}, {outlook.unit(text)}"
+        named = _named(outlook, text)
+        named = named if len(units) == 1 else f"{named}, {outlook.unit(text)}"
         row = [named, f"{number(one.loss)} ({number(one.low)} to {number(one.high)})"]
         for other in others:
             apart = outlook.differences[other][text]
@@ -44,6 +45,10 @@ def outlook_table(outlook: answer.Outlook, label: str = THIS) -> terminal.Table:
     )
 
 
+def _named(outlook: answer.Outlook, text: str) -> str:
+    return f"{text} (guard)" if outlook.importance.get(text) == 0 else text
+
+
 def _order(outlook: answer.Outlook) -> list[str]:
     """Targets, then their mean, then the domains, those whose losses change most first."""
     texts = list(outlook.expected[answer.ANSWER])
@@ -54,6 +59,24 @@ def _order(outlook: answer.Outlook) -> list[str]:
     reference = next(iter(outlook.differences.values()))
     changed = sorted(domains, key=lambda text: -abs(reference[text].loss))
     return first + changed[: max(0, MOST_SHOWN - len(first))]
+
+
+def saved_table(outlook: answer.Outlook) -> terminal.Table:
+    """Returns, of several targets, how many times as long a run on each other mixture trains for
+    the loss that each target has under this one."""
+    others = list(outlook.saved)
+    texts = list(outlook.saved[others[0]]) if others else []
+    rows = []
+    for text in texts:
+        saved = (outlook.saved[other][text] for other in others)
+        cells = [times_as_long(one, "{} ({} to {})") for one in saved]
+        rows.append((_named(outlook, text), *cells))
+    return terminal.Table(
+        header=("target", *others),
+        rows=rows[:MOST_SHOWN] if len(rows) > 1 else [],
+        caption="How many times as long a run on each other mixture trains for the same expected "
+        "loss, with 94 % intervals",
+    )
 
 
 def bounds_table(outlook: answer.Outlook) -> terminal.Table:
@@ -115,6 +138,25 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> terminal.Table:
     )
 
 
+def groups_table(record: RunRecord) -> terminal.Table:
+    """Returns a row for each group of domains that stand for each other: what they have together is
+    known better than what each has."""
+    weights, hdi = record.mixture.as_dict(), record.mixture.hdi
+    groups = record.metrics.sums.groups if hdi is not None else ()
+    return terminal.Table(
+        header=("domains", "together", f"{percent(record.mixture.hdi_probability)} interval"),
+        rows=[
+            (
+                " + ".join(one.domains),
+                number(sum(weights.get(name, 0.0) for name in one.domains), ".4f"),
+                f"{number(one.low)} to {number(one.high)}",
+            )
+            for one in groups
+        ],
+        caption="Domains that stand for each other: their sum is better known than each weight",
+    )
+
+
 def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
@@ -144,7 +186,8 @@ def targets_table(record: RunRecord) -> terminal.Table:
     for name, one in record.metrics.targets.items():
         most = sorted(one.composition.items(), key=lambda share: -share[1])[:FEW_SHARES]
         made = ", ".join(f"{domain} {percent(share)}" for domain, share in most)
-        rows.append((name, percent(one.importance), percent(one.unexplained), made))
+        importance = percent(one.importance) if one.importance else "guard"
+        rows.append((name, importance, percent(one.unexplained), made))
     return terminal.Table(
         header=("target", "importance", "unexplained", "made most of"),
         rows=rows,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bydore_pyro import setup
-from bydore_pyro.answer import COVERED, HARDLY, Outlook
+from bydore_pyro.answer import COVERED, HARDLY, MOST_RUNS, Needed, Outlook
 from bydore_pyro.errors import listed
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
@@ -23,9 +23,11 @@ from bydore_pyro.report.words import (
     judged_better,
     number,
     percent,
+    times_as_long,
 )
 
 FEW = 20  # names in a sentence
+FEW_OPEN = 5  # targets of which it is told what would decide them
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise
 UNSURE = 0.5  # a probability
 SAME = 5e-4  # nats per token, below which a difference is shown as 0.000
@@ -326,21 +328,71 @@ def outlook_verdicts(outlook: Outlook, uncovered: Mapping[str, float]) -> list[V
         found.append(Verdict("careful", question, "Hardly", " ".join(guesses)))
     when = f" after {count(outlook.tokens)} tokens" if asks_for_longer(outlook) else ""
     for other, differences in outlook.differences.items():
-        text = list(differences)[-1 if len(outlook.importance) > 1 else 0]
+        text = outlook.together
         apart = differences[text]
         answer, level, sure = judged_better(apart.better)
         figures = (
-            f"Expected difference {apart.loss:+.3f} {outlook.unit(text)} on {text}. The loss is "
-            f"lower {sure}. Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
+            f"Expected difference {apart.loss:+.3f} {outlook.unit(text)} on {text}"
+            f"{_in_noise(outlook, text, apart.loss)}. The loss is lower {sure}. "
+            f"Two single runs may differ by {apart.low:+.3f} to {apart.high:+.3f}."
         )
+        if saved := outlook.saved.get(other, {}).get(text):
+            worse = ": this mixture is worse" if saved.times < 1 else ""
+            figures += f" {other} trains {times_as_long(saved)} for the same loss{worse}."
         level = "careful" if guesses else level
         if max(abs(one.loss) for one in differences.values()) < SAME:
             level, answer = "careful", f"No, it is as {other}"
             figures = f"On no text do the expected losses differ by {SAME:g}."
         found.append(Verdict(level, f"Is it better than {other}{when}?", answer, figures))
+    if outlook.baseline in outlook.differences and len(outlook.importance) > 1:
+        found.append(_decided_targets(outlook, unsure=bool(guesses)))
+    elif outlook.needed:
+        (own,) = outlook.needed
+        place = [one.question for one in found].index(
+            f"Is it better than {outlook.baseline}{when}?"
+        )
+        more = f"{found[place].figures} {_would_decide(outlook.needed[own])}"
+        found[place] = replace(found[place], figures=more)
     if outlook.none_worse is not None:
         found.append(_none_worse(outlook, unsure=bool(guesses)))
     return found
+
+
+def _in_noise(outlook: Outlook, text: str, difference: float) -> str:
+    """Returns in words how large a difference is beside the noise of a run; "" if not known."""
+    noise = outlook.noise.get(text)
+    if noise is None or not noise.deviation:
+        return ""
+    measured = f"measured on {noise.runs} runs" if noise.runs else "by the law's noise"
+    return (
+        f", {abs(difference) / noise.deviation:.1f} standard deviations between seeds ({measured})"
+    )
+
+
+def _would_decide(one: Needed) -> str:
+    """Returns in words what would decide a target."""
+    if one.runs >= MOST_RUNS:
+        runs = "More runs would hardly decide it"
+    else:
+        runs = f"About {count(one.runs)} run{'s' * (one.runs > 1)} on each mixture would decide it"
+        runs += f" (bydore check --seeds {one.runs:.0f})"
+    more = f", or about {count(one.documents)} documents of it more" if one.documents else ""
+    return f"{runs}{more}."
+
+
+def _decided_targets(outlook: Outlook, *, unsure: bool) -> Verdict:
+    """Judges on how many targets, guards among them, it is decided which mixture is better."""
+    total, open_ones = len(outlook.importance), outlook.needed
+    words = []
+    for name, one in [*open_ones.items()][:FEW_OPEN]:
+        apart = outlook.differences[outlook.baseline][name].loss
+        words.append(f"{name}{_in_noise(outlook, name, apart)}. {_would_decide(one)}")
+    if len(open_ones) > FEW_OPEN:
+        words.append(f"And {len(open_ones) - FEW_OPEN} others.")
+    figures = "Undecided: " + " ".join(words) if open_ones else "On each the probability says so."
+    level: Level = "careful" if open_ones or unsure else "good"
+    question = f"On how many targets does it differ from {outlook.baseline} for sure?"
+    return Verdict(level, question, f"{total - len(open_ones)} of {total}", figures)
 
 
 def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
@@ -350,9 +402,14 @@ def _none_worse(outlook: Outlook, *, unsure: bool) -> Verdict:
         f"None is worse by more than {number(outlook.tolerance)} {outlook.unit('')} in "
         f"{percent(held, asked)} of the draws; {percent(asked)} was asked for."
     )
+    question = "Is no target worse than under the baseline?"
+    if outlook.guards:
+        question = "Do the guards hold?"
+        each = [f"{name} {percent(one, asked)}" for name, one in outlook.guards.items()]
+        figures += f" Each by itself: {listed(each, FEW)}."
     return Verdict(
         "careful" if unsure and level == "good" else level,
-        "Is no target worse than under the baseline?",
+        question,
         f"With probability {percent(held, asked)}",
         figures,
     )

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from bydore_pyro.answer import Saved
+from bydore_pyro.law import FAR
+
 ABSENT = "\N{EN DASH}"
 MOST_DECIMALS = 8
 Level = Literal["good", "careful", "bad", "unknown"]
@@ -40,6 +43,13 @@ def judged_better(better: float) -> tuple[str, Level, str]:
         f"{percent(AGAINST)})"
     )
     return answer, LEVELS[answer], figure
+
+
+def times_as_long(saved: Saved, form: str = "{} times as long ({} to {})") -> str:
+    """Returns in words how much longer another run trains; what is beyond the law is called so."""
+    names = {FAR: f"more than {FAR:g}", 1 / FAR: f"less than {1 / FAR:g}"}
+    ends = (saved.times, saved.low, saved.high)
+    return form.format(*(names.get(round(one, 6), number(one, ".2f")) for one in ends))
 
 
 def number(value: float | None, form: str = ".3f") -> str:

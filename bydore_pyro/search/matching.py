@@ -93,7 +93,10 @@ def search(
         except ValueError as error:  # what was measured is not lost for it
             if question.goal.objective == "mean":
                 raise
-            line = f"{error}. The weights are for --objective mean; bydore ask takes another"
+            guards = " and keep no --guard" if question.guards else ""
+            line = (
+                f"{error}. The weights are for --objective mean{guards}; bydore ask takes another"
+            )
             terminal.tell(f"warning: {line}")
             mean = dataclasses.replace(question.goal, objective="mean", baseline=None)
             notes = (f"{line}.", *question.notes)

@@ -41,7 +41,7 @@ def load_domains(
             evidence is asked of a target that scores choices, or the worst of different units.
         ValueError: When there is no such device.
     """
-    entries = options.question.targets()
+    entries = options.question.texts()
     for target in entries:
         is_domain = target.file is None and target.task is None
         if is_domain and "." in target.name and Path(target.name).is_file():
@@ -87,8 +87,9 @@ def load_domains(
 
 
 def with_targets_of(corpus: data.TokenStore, run: Path, sequence_length: int) -> data.TokenStore:
-    """Returns a store with the files and the tasks among the targets of a search or an answer as
-    domains too, to read a trained model on them. They are not compared with the training text.
+    """Returns a store with the files and the tasks among the targets and guards of a search or an
+    answer as domains too, to read a trained model on them. They are not compared with the training
+    text.
 
     Args:
         corpus: The text.
@@ -99,10 +100,11 @@ def with_targets_of(corpus: data.TokenStore, run: Path, sequence_length: int) ->
         DataError: When the folder is of another version, or a target is gone or not usable.
     """
     options = options_in(run)
-    entries = [one for one in options.question.targets() if one.file or one.task]
+    entries = [one for one in options.question.texts() if one.file or one.task]
     if not entries:
         return corpus
-    question = dataclasses.replace(options.question, validation=[str(one) for one in entries])
+    named = [str(dataclasses.replace(one, share=1.0)) for one in entries]
+    question = dataclasses.replace(options.question, validation=named, guard=[])
     own = dataclasses.replace(options.run, sequence_length=sequence_length)
     return with_targets(
         corpus, dataclasses.replace(options, question=question, run=own), compared=False
@@ -132,7 +134,7 @@ def with_targets(
     Raises:
         DataError: When a file or a task is not usable, or only copies are in it.
     """
-    asked, entries, domains = options.question, options.question.targets(), options.run.domains
+    asked, entries, domains = options.question, options.question.texts(), options.run.domains
     text_column = text_column or options.rows.text_column
     trained = domains and data.selected(domains, corpus.names)
     names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
@@ -234,7 +236,7 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> data.TokenStor
         data.CorpusConfig() if run.smoke and (in_place or data.is_store(Path(run.data))) else None
     )
     rows = options.rows
-    in_files = any(target.file is not None for target in options.question.targets())
+    in_files = any(target.file is not None for target in options.question.texts())
     if in_files and (in_place or data.is_store(Path(run.data))):
         rows = data.RowConfig(
             domain_column=rows.domain_column
@@ -310,7 +312,7 @@ def domains_of(
     count: int | None = None,
 ) -> data.Domains:
     """Returns the options' domains and targets, in the orders of a seed. Small domains are pooled.
-    Without named targets every domain is one.
+    Without named targets every domain is one. Guards are targets without a share.
 
     Args:
         options: Of the run.
@@ -318,6 +320,9 @@ def domains_of(
         seed: Of the orders.
         search: Whether sequences are kept aside that a search measures and is checked on.
         count: The number of domains of that search; those of the options when None.
+
+    Raises:
+        DataError: When a guard is a target too.
     """
     groups = corpus.index.get(GROUPS, {})
     shares = {
@@ -325,10 +330,14 @@ def domains_of(
         for target in options.question.targets()
         for name in groups.get(target.name, (target.name,))
     }
+    guards = [one for e in options.question.guards() for one in groups.get(e.name, (e.name,))]
     length = options.run.sequence_length
-    corpus = data.with_branches(corpus, shares)
+    corpus = data.with_branches(corpus, (*shares, *guards))
     corpus, names, pools = data.pooled(corpus, options.run.domains, length)
     shares = shares or dict.fromkeys(names, 1 / max(1, len(names)))
+    if both := [name for name in guards if name in shares]:
+        raise DataError(f"Expected guards that are no targets, found '{both[0]}' as both")
+    shares |= dict.fromkeys(guards, 0.0)
     count = count or len(names) or 1
     return data.Domains(
         corpus,

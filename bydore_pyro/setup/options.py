@@ -190,10 +190,11 @@ class Options:
             raise ValueError("Expected --evidence matching with --checkpoint, found linear")
         asked = self.question
         known = self.run.evidence == "matching" and self.run.checkpoint is None
-        if not known and asked.objective != "mean":
+        if not known and (asked.objective != "mean" or asked.guard):
+            asking = "--guard" if asked.guard else f"--objective {asked.objective}"
             raise ValueError(
-                "Expected --evidence matching and a proxy, whose losses are read, with --objective "
-                f"{asked.objective}, found a checkpoint or linear evidence"
+                f"Expected --evidence matching and a proxy, whose losses are read, with {asking}, "
+                "found a checkpoint or linear evidence"
             )
         needs = {
             "consumed": self.run.consumed,

@@ -35,21 +35,25 @@ def question_of(options: Options, domains: data.Domains) -> answer.Question:
     baseline = config.baseline if config.baseline in KNOWN else "baseline"
     if baseline not in references:
         references[baseline] = weights_of(config.baseline, domains)
+    objective = "none_worse" if config.guard else config.objective
+    guards = [name for name, share in domains.validation_shares.items() if not share]
     return answer.Question(
         names=names,
         tokenizer=domains.corpus.tokenizer_sha256,
         data_sha256=domains.corpus.sha256,
         pools=domains.pools,
         goal=law.Goal(
-            objective=config.objective,
+            objective=objective,
             tolerance=config.tolerance,
             probability=config.probability,
-            baseline=references[baseline] if config.objective == "none_worse" else None,
+            baseline=references[baseline] if objective == "none_worse" else None,
             at_least=weights([least.get(name, 0.0) for name in names]) if least else None,
             at_most=None if most is None else weights([most[name] for name in names]),
         ),
+        guards=() if config.objective == "none_worse" else tuple(guards),
         run=run_of(options, domains, read),
         references=references,
+        baseline=baseline,
         notes=tuple(f"{one[0].upper()}{one[1:]}." for one in cautions_of(options, domains)),
     )
 

@@ -40,11 +40,18 @@ class QuestionConfig(Checked):
         "that is trained on, equally. Default: docstrings with --data environment; of bydore ask, "
         "the run's own.",
     )
+    guard: list[str] = option(
+        [],
+        "Guardrails: what may not get worse than under --baseline by more than --tolerance, and "
+        "does not count otherwise. Named as --validation, without shares.",
+    )
     prompt_column: str | None = option(
-        None, "Column of the question, in files of --validation that do not name their own."
+        None,
+        "Column of the question, in files of --validation and --guard that do not name their own.",
     )
     answer_column: str | None = option(
-        None, "Column of the answer, in files of --validation that do not name their own."
+        None,
+        "Column of the answer, in files of --validation and --guard that do not name their own.",
     )
     data_dir: str | None = option(None, DATA_DIR)
     hub: bool = option(False, HUB)
@@ -65,13 +72,14 @@ class QuestionConfig(Checked):
     )
     tolerance: float = option(
         law.Goal.tolerance,
-        "With none_worse: by how much the loss of a target may be higher than under the baseline, "
-        "in nats per token, of answers in bits per byte.",
+        "With none_worse or --guard: by how much a loss may be higher than under the baseline, in "
+        "nats per token, of answers in bits per byte.",
         above=0,
     )
     probability: float = option(
         law.Goal.probability,
-        "With none_worse: probability that all targets stay within the tolerance.",
+        "With none_worse or --guard: probability that all that is protected stays within the "
+        "tolerance.",
         above=0,
         below=1,
     )
@@ -97,6 +105,7 @@ class QuestionConfig(Checked):
         shares_of(self.at_most)
         if self.validation:
             self.targets()
+        self.guards()
 
     def targets(self) -> tuple[Entry, ...]:
         """Returns the targets, their shares of sum 1; none for 'all', which stands for every domain
@@ -113,14 +122,7 @@ class QuestionConfig(Checked):
             )
         if self.validation == [ALL]:
             return ()
-        found: dict[str, Entry] = {}
-        for target in self._entries():
-            if target.name in found:
-                raise ValueError(
-                    f"Expected every target once, found '{target.name}' twice (name= gives one "
-                    "another)"
-                )
-            found[target.name] = target
+        found = self._entries(self.validation)
         if ALL in found and found[ALL].file is found[ALL].task is None:
             raise ValueError(
                 f"Expected '{ALL}' alone and without a share, or the names of targets, found "
@@ -131,33 +133,64 @@ class QuestionConfig(Checked):
             dataclasses.replace(target, share=target.share / total) for target in found.values()
         )
 
-    def _entries(self) -> list[Entry]:
-        """The targets as they are named; files that name no column have the options'."""
+    def guards(self) -> tuple[Entry, ...]:
+        """Returns the guards; their shares mean nothing.
+
+        Raises:
+            DataError: When a list of guards cannot be read.
+            ValueError: When an entry says what cannot be, a guard stands twice, has a share or is a
+                target, or the worst target is asked for.
+        """
+        if not self.guard:
+            return ()
+        if self.objective == "worst":
+            raise ValueError("Expected --objective mean or none_worse with --guard, found worst")
+        found = self._entries(self.guard)
+        if shared := [name for name, one in found.items() if one.share != 1]:
+            raise ValueError(f"Expected --guard without shares, found one of '{shared[0]}'")
+        if ALL in found and found[ALL].file is found[ALL].task is None:
+            raise ValueError(f"Expected names of guards, found '{ALL}': --objective none_worse")
+        if both := [name for name in found if name in self._entries(self.validation)]:
+            raise ValueError(
+                f"Expected guards that are no targets of --validation, found '{both[0]}' as both"
+            )
+        return tuple(found.values())
+
+    def texts(self) -> tuple[Entry, ...]:
+        """Returns what is read: the targets, and then the guards."""
+        return (*self.targets(), *self.guards())
+
+    def _entries(self, named: Sequence[str]) -> dict[str, Entry]:
+        """Targets or guards by name; files that name no column have the options'."""
         own = {
             name: value
             for name in ("prompt_column", "answer_column")
             if (value := getattr(self, name)) is not None
         }
-        entries = [one for entry in self.validation for one in entries_of(entry)]
-        return [
-            dataclasses.replace(one, **own)
-            if one.file is not None and not one.columns.named
-            else one
-            for one in entries
-        ]
+        found: dict[str, Entry] = {}
+        for one in (one for entry in named for one in entries_of(entry)):
+            if one.name in found:
+                raise ValueError(
+                    f"Expected every target once, found '{one.name}' twice (name= gives one "
+                    "another)"
+                )
+            bare = one.file is not None and not one.columns.named
+            found[one.name] = dataclasses.replace(one, **own) if bare else one
+        return found
 
     def anywhere(self) -> Self:
         """Returns options whose files and folders are found from any working directory."""
         return dataclasses.replace(
             self,
             validation=[text for entry in self.validation for text in _anywhere(entry)],
+            guard=[text for entry in self.guard for text in _anywhere(entry)],
             data_dir=self.data_dir and absolute(self.data_dir),
             baseline=mixture_anywhere(self.baseline),
         )
 
     def warn_of_idle(self) -> None:
         """Warns of options that this objective does not ask for."""
-        if self.objective != "none_worse":
+        if self.objective != "none_worse" and not self.guard:
             warn_idle(self, ("tolerance", "probability"), f"objective {self.objective}")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,6 +89,8 @@ class Targets:
                 unexplained=unexplained,
                 unit=self.texts[name].unit,
                 per_nat=self.texts[name].per_nat,
+                documents=len(np.unique(self.texts[name].documents)),
+                noise=_noise_between_seeds(name, readings),
             )
             for (name, share), unexplained in given
         }
@@ -124,6 +127,16 @@ class Targets:
                 task=None if told is None else Told(**told),
             )
         return found
+
+
+def _noise_between_seeds(name: str, readings: Sequence[measure.Reading]) -> answer.Noise | None:
+    """Returns the noise of a target's loss between the runs of one mixture that a check has made;
+    None where there are too few."""
+    groups: dict[tuple[tuple[str, float], ...], list[float]] = {}
+    for one in readings:
+        if name in one.changes:
+            groups.setdefault(tuple(sorted(one.tokens.items())), []).append(one.changes[name])
+    return answer.noise_of_runs([*groups.values()])
 
 
 def targets_are_domains(domains: data.Domains) -> bool:

@@ -106,6 +106,33 @@ def test_none_is_worse_as_far_as_was_promised() -> None:
     assert sum(kept) >= 2
 
 
+def test_a_guard_is_a_target_that_only_may_not_get_worse() -> None:
+    """Its own best mixture does not matter, and what is not guarded is not protected."""
+    forecast = planted_forecast({"one": 1.0, "other": 0.0}, runs=6)
+    assert forecast.together is None
+    asked = question(objective="none_worse", tolerance=0.03, guards=("other",))
+    best = best_of(forecast, asked)
+    assert best.goal.guarded is not None
+    assert best.goal.guarded.tolist() == [False, True]
+    base = loss_differences(best.law, best.decision.weights, UNIFORM, best.goal.composition)
+    assert float((base[:, 1] <= 0.03).double().mean()) == pytest.approx(best.decision.probability)
+    assert best.decision.probability >= 0.9
+    free = best_of(forecast, question()).decision
+    assert (
+        free.objective
+        < best.decision.objective
+        < float(forecast.losses(UNIFORM[None])[:, 0, 0].mean())
+    )
+    kept, lost = (
+        [float(true_target_losses(w[None], "other")) for w in (one.weights, UNIFORM)]
+        for one in (best.decision, free)
+    )
+    assert kept[0] <= kept[1] + 0.04, "the law is not known exactly"
+    assert lost[0] > lost[1] + 0.1
+    of_both = best_of(planted_forecast({"one": 1.0, "other": 1.0}, runs=6), asked).goal
+    assert of_both.guarded is not None
+
+
 def test_a_longer_run_moves_the_answer_towards_what_targets_are_made_of() -> None:
     """The law is forgotten, from four times on wholly."""
     forecast = planted_forecast(runs=4)

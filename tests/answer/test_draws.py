@@ -12,6 +12,7 @@ import torch
 import xarray
 
 from bydore_pyro.answer.draws import (
+    groups_of_draws,
     interval_of_draws,
     mixture_of_draws,
     mixture_within,
@@ -22,7 +23,7 @@ from bydore_pyro.answer.question import Question
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture
-from bydore_pyro.mixture.tree import Sums
+from bydore_pyro.mixture.tree import Group, Sums
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -123,3 +124,32 @@ def test_weights_are_raised_to_their_bounds_and_the_others_keep_their_proportion
     ratio = torch.where(others, found / draws, torch.nan)
     spread = ratio.nan_to_num(0).amax(1) - ratio.nan_to_num(9e9).amin(1)
     assert (spread[others.any(1)] < 1e-9).all()
+
+
+def test_domains_that_stand_for_each_other_are_a_group() -> None:
+    """Two of six share a half that is known, in a way that is not; three others share the rest."""
+    rng = np.random.default_rng(0)
+    half = 0.5 + 0.01 * rng.standard_normal((4000, 1))
+    pair, three = rng.dirichlet([1, 1], 4000), rng.dirichlet([1, 1, 1], 4000)
+    last = np.full((4000, 1), 0.1) + 0.005 * rng.standard_normal((4000, 1))
+    draws = np.concatenate([half * pair, (1 - half - last) * three, last], 1)
+    order = [0, 2, 1, 3, 5, 4]
+    found = groups_of_draws(draws[:, order])
+    assert sorted(found) == [(0, 2), (1, 3, 5)]
+    names = tuple("abcdef")
+    asked = Question(names=names, tokenizer="t", data_sha256="d", pools={"a": {"x": 0.5, "y": 0.5}})
+    values = torch.from_numpy(draws[:, order])
+    first, other = sums_of_draws(values, values.mean(0), asked).groups
+    assert isinstance(first, Group)
+    assert first.domains == ("x", "y", "c")
+    assert (first.low, first.high) == pytest.approx((0.481, 0.519), abs=2e-3)
+    assert other.domains == ("b", "d", "f")
+    assert (other.low, other.high) == pytest.approx((0.379, 0.421), abs=3e-3)
+
+
+@pytest.mark.parametrize("domains", [2, 3, 5, 8, 30])
+def test_weights_that_are_tied_by_their_sum_alone_are_in_no_group(domains: int) -> None:
+    draws = np.random.default_rng(1).dirichlet(np.ones(domains), 2000)
+    assert groups_of_draws(draws) == []
+    sure = draws * 1e-3 + np.full(domains, 1 - 1e-3) / domains
+    assert groups_of_draws(sure) == [], "they hardly vary"

@@ -81,6 +81,25 @@ def test_more_text_is_worth_the_fall_of_the_objective_that_was_asked_for() -> No
     assert found.worth_of_text["e"] == pytest.approx(fall, rel=0.1)
 
 
+def test_each_guard_holds_with_a_probability_of_its_own() -> None:
+    forecast = planted_forecast({"one": 1.0, "other": 0.0}, runs=6)
+    asked = question(objective="none_worse", tolerance=0.03, guards=("other",))
+    best = best_of(forecast, asked)
+    found = outlook_of(forecast, asked, best.decision.weights, best)
+    assert found.guards == {"other": pytest.approx(best.decision.probability)}
+    assert found.none_worse == best.decision.probability
+    assert [*found.expected[ANSWER]] == ["one", "other", *(f"domain {name}" for name in NAMES)]
+    assert found.together == "one"
+    assert [*found.saved["uniform"]] == ["one", "other"]
+    assert found.frontier == {}, "of one target alone"
+    free = outlook_of(forecast, question(), best.decision.weights, best_of(forecast, question()))
+    assert (free.guards, free.none_worse) == ({}, None)
+    both = planted_forecast(BOTH)
+    best = best_of(both, question())
+    assert outlook_of(both, question(), best.decision.weights, best).together == ALL
+    assert Outlook().together == ""
+
+
 def test_weights_are_as_free_as_a_hundredth_of_a_nat_allows() -> None:
     forecast, asked = planted_forecast(), question()
     best = best_of(forecast, asked)

@@ -16,11 +16,13 @@ import pytest
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.cli.fit import FitOptions, fit_command
+from bydore_pyro.cli.fit import SMALL, FitOptions, fit_command, run_fit
+from bydore_pyro.command_line.command_line import options_from
 from bydore_pyro.command_line.options import resumed_options
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.setup.options import SMOKE
 
 DOMAINS = ("web", "law", "code")
 METRICS = ("exam:a", "exam:b", "program")
@@ -326,6 +328,14 @@ def test_mistakes_with_tables_leave_nothing(
             ["--method", "regmix", "--runs", "x", "--target", "y", "--at_least", "a=.1"],
             "Expected --at_least without --runs, found them together",
         ),
+        (
+            ["--runs", "x", "--target", "y", "--guard", "b"],
+            "Expected --guard without --runs, found them together",
+        ),
+        (
+            ["--method", "mde", "--validation", "a", "--guard", "b"],
+            "Expected --method bydore with --guard, found 'mde': other methods know no guards",
+        ),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (
             ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
@@ -345,3 +355,11 @@ def test_mistakes(
     Path("repeat.yaml").write_text("proxies_repeat: true")
     given = ["--data", str(text), "--cache", str(text.parent / "cache"), "--validation", "a"]
     assert message in refused("fit", *wrong, *given, "--out", tmp_path / "out")
+
+
+def test_a_fit_from_options_leaves_its_page(store: Path, tmp_path: Path) -> None:
+    given = {"method": "natural", "data": store, "validation": "b", "out": tmp_path / "run"}
+    options = options_from({**given, "smoke": True}, FitOptions, smoke={**SMOKE, **SMALL})
+    folder = run_fit(options.resolved())
+    assert folder.path == tmp_path / "run"
+    assert (folder.path / "report.html").is_file()

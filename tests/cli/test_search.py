@@ -17,10 +17,12 @@ from training_runs import train
 from bydore_pyro.cli.ask import ask_command
 from bydore_pyro.cli.export import export_command
 from bydore_pyro.cli.prepare import prepare_command
-from bydore_pyro.cli.search import search_command
+from bydore_pyro.cli.search import Searched, run_search, search_command
+from bydore_pyro.command_line.command_line import options_from
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.files.trees import read_tree
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.setup.options import SMOKE, Options
 
 
 def test_bad_searches(store: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
@@ -145,3 +147,14 @@ def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         weight, path = line.split()
         name = path.removeprefix("/data/").removesuffix("_text")
         assert float(weight) == pytest.approx(weights[name], abs=1e-6)
+
+
+def test_a_search_from_options_leaves_its_page(store: Path, tmp_path: Path) -> None:
+    """Without a command line: what it found stays in memory too."""
+    given = {"data": store, "validation": ["b"], "smoke": True, "trials": 0, "proxy": str(PROXY)}
+    options = options_from({**given, "out": tmp_path / "run"}, Options, smoke=SMOKE)
+    found = run_search(options.resolved())
+    assert isinstance(found, Searched)
+    assert found.domains.names == ("a", "b", "c")
+    assert found.found.mixture == Mixture.from_json(tmp_path / "run" / "mixture.json")
+    assert (found.folder.path / "report.html").is_file()

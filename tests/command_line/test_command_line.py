@@ -12,6 +12,7 @@ from bydore_pyro.command_line.command_line import (
     asks_for_help,
     fail,
     one_line_errors,
+    options_from,
     parse_options,
 )
 from bydore_pyro.command_line.options import TokenCount, option
@@ -176,3 +177,24 @@ def test_an_argument_needs_no_name(capsys: pytest.CaptureFixture[str]) -> None:
         assert shown in "".join(capsys.readouterr())
     assert asks_for_help(["RUN", "--help-all"])
     assert not asks_for_help(["help", "--helpful"])
+
+
+def test_values_of_python_are_options_as_arguments_are(tmp_path: Path) -> None:
+    """Objects stand for NAME=VALUE, one text for a list, a path for its text."""
+    found = options_from(
+        {"parts": {"a": 0.25, "b": 1}, "length": "4M", "name": tmp_path, "smoke": True},
+        BothOptions,
+        {"rate": 2.0},
+        {"steps": 1, "unknown": 2},
+    )
+    assert found.other == OtherConfig(parts=["a=0.25", "b=1"], length=4e6, name=str(tmp_path))
+    assert (found.part.steps, found.part.rate) == (1, 2.0)
+    assert options_from({"parts": tmp_path}, BothOptions).other.parts == [str(tmp_path)]
+    assert options_from({"parts": ("x", tmp_path)}, BothOptions).other.parts == ["x", str(tmp_path)]
+    assert options_from({"parts": None}, BothOptions).other.parts is None
+    for given, message in (
+        ({"step": 1}, "Expected an option of a command, found 'step'"),
+        ({"length": "much"}, "Expected tokens such as"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            options_from(given, BothOptions)

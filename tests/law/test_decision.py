@@ -94,6 +94,36 @@ def test_none_is_worse_in_as_many_draws_as_asked(tolerance: float) -> None:
     assert best_mixture(DRAWS, wide).objective == pytest.approx(unbound, abs=1e-5)
 
 
+@pytest.mark.parametrize("probability", [0.8, 0.95])
+def test_guards_alone_are_protected_and_count_for_nothing_else(probability: float) -> None:
+    """The mean of the first target, with the third no worse: no mixture of the grid that keeps that
+    promise is better; the second may get as bad as it will."""
+    goal = Goal(
+        objective="none_worse",
+        importance=torch.tensor([1.0, 0, 0]),
+        guarded=torch.tensor([False, False, True]),
+        baseline=BASELINE,
+        tolerance=0.02,
+        probability=probability,
+    )
+    found, each = best_mixture(DRAWS, goal), best_mixture_draws(DRAWS, goal)
+    apart = LOSSES - DRAWS.losses(BASELINE[None])
+    served = (apart[..., 2] <= 0.02).double().mean(0)  # (M,)
+    allowed = LOSSES.mean(0)[served >= probability]
+    assert found.objective <= float(allowed[:, 0].min()) + 2e-3
+    own = loss_differences(DRAWS, found.weights, BASELINE)
+    assert found.probability == pytest.approx(float((own[:, 2] <= 0.02).double().mean()))
+    assert found.probability >= probability
+    assert float(own[:, 1].mean()) > 0.05, "which nobody guards"
+    all_kept = best_mixture(DRAWS, dataclasses.replace(goal, guarded=None))
+    alone = best_mixture(DRAWS, Goal(importance=goal.importance))
+    assert alone.objective < found.objective < all_kept.objective - 1e-3
+    of_each = losses_of(DRAWS, each).diagonal(dim1=0, dim2=1).T - DRAWS.losses(BASELINE[None])[:, 0]
+    assert (of_each[:, 2] <= 0.02 + 1e-6).all()
+    assert found.price_of_targets[1] == 0
+    assert found.price_of_targets[2] > 0
+
+
 def test_a_mixture_that_serves_is_not_refused_at_any_length() -> None:
     """Whatever the unit of tokens: a solution lies within 1e-8 of what a draw allows."""
     tokens, losses, _ = planted(3, 5, noise=0.05)

@@ -20,6 +20,7 @@ DRAWS = fit_law(*planted(3, 4), free=False).draws(4)
     ("given", "message"),
     [
         ({"objective": "best"}, "Expected the objective mean, worst or none_worse, actual 'best'"),
+        ({"guarded": torch.tensor([True])}, "Expected none_worse beside guarded, actual mean"),
         ({"objective": "none_worse"}, "Expected a baseline beside none_worse, and only there"),
         ({"tolerance": 0.0}, "Expected tolerance > 0, finite, actual 0.0"),
         ({"at_most": torch.full((3,), torch.nan)}, "at_most that are finite, actual [nan, nan"),

@@ -29,11 +29,13 @@ from bydore_pyro.report.tables import (
     bounds_table,
     comparison_table,
     cost_table,
+    groups_table,
     head_within,
     loss_table,
     outlook_table,
     price_columns,
     round_table,
+    saved_table,
     seeds_table,
     targets_table,
     tasks_table,
@@ -232,6 +234,31 @@ def test_targets_come_first_then_the_domains_that_change_most() -> None:
     )
     assert table.rows[3][2] == "+0.700 (+0.400 to +1.000)"
     assert outlook_table(planted(), JUDGED).header[1] == JUDGED
+
+
+def test_compute_saved_is_a_table_where_there_are_several_targets() -> None:
+    table = saved_table(planted())
+    assert table.header == ("target", "uniform", "natural")
+    assert [row[0] for row in table.rows] == ["law", "web", "all targets"]
+    assert table.rows[0][1:] == ("1.20 (0.90 to more than 4)", "0.80 (0.90 to more than 4)")
+    assert not saved_table(planted(targets=("law",))).rows, "a verdict says it"
+    assert not saved_table(Outlook()).rows
+
+
+def test_groups_have_the_interval_of_their_sum() -> None:
+    groups = [{"domains": ["code", "law"], "low": 0.7, "high": 0.8}]
+    table = groups_table(record_of(metrics={"sums": {"groups": groups}}))
+    assert table.header == ("domains", "together", "94 % interval")
+    assert table.rows == [("code + law", "0.7353", "0.700 to 0.800")]
+    assert not groups_table(record_of()).rows
+
+
+def test_a_guard_is_called_so() -> None:
+    outlook = planted(importance={"law": 1.0, "web": 0.0})
+    assert [row[0] for row in outlook_table(outlook).rows][:2] == ["law", "web (guard)"]
+    assert [row[0] for row in saved_table(outlook).rows][:2] == ["law", "web (guard)"]
+    record = record_of(metrics={"targets": {"law": {"importance": 1.0}, "web": {}}})
+    assert [row[1] for row in targets_table(record).rows] == ["100 %", "guard"]
 
 
 def test_bounds_have_their_price() -> None:

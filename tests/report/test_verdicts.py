@@ -265,6 +265,59 @@ def test_an_answer_that_is_the_baseline_is_called_so() -> None:
     assert answers["Is it better than uniform?"] != "No, it is as uniform"
 
 
+def test_what_would_decide_a_target_is_told() -> None:
+    noise = {"law": {"deviation": 0.05, "runs": 4}, "all targets": {"deviation": 0.04}}
+    open_ones = {"law": {"runs": 12, "documents": 300}, "web": {"runs": 10_000}}
+    given = planted(baseline="natural", needed=open_ones, noise=noise)
+    uniform, natural, told = outlook_verdicts(given, {})
+    size = "5.0 standard deviations between seeds (by the law's noise)"
+    assert f"-0.200 nats per token on all targets, {size}." in uniform.figures
+    assert told.question == "On how many targets does it differ from natural for sure?"
+    assert (told.level, told.answer) == ("careful", "0 of 2")
+    assert told.figures == (
+        "Undecided: law, 2.0 standard deviations between seeds (measured on 4 runs). About 12 runs "
+        "on each mixture would decide it (bydore check --seeds 12), or about 300 documents of it "
+        "more. web. More runs would hardly decide it."
+    )
+    *_, sure = outlook_verdicts(planted(baseline="natural"), {})
+    assert (sure.level, sure.answer) == ("good", "2 of 2")
+    alone = planted(targets=("law",), baseline="natural", needed={"law": {"runs": 1}})
+    uniform, natural = outlook_verdicts(alone, {})
+    assert natural.figures.endswith(
+        "About 1 run on each mixture would decide it (bydore check --seeds 1)."
+    )
+    assert "would decide" not in uniform.figures
+    many = {f"t{k}": {"runs": 2} for k in range(7)}
+    apart = {
+        name: dict.fromkeys(many, one["law"]) for name, one in outlook_of()["differences"].items()
+    }
+    several = dict.fromkeys(many, 1 / 7)
+    given = outlook_of(baseline="natural", needed=many, importance=several)
+    given["differences"] = {
+        name: {**rows, **apart[name]} for name, rows in given["differences"].items()
+    }
+    *_, told = outlook_verdicts(TypeAdapter(Outlook).validate_python(given), {})
+    assert told.figures.endswith("And 2 others.")
+
+
+def test_guards_are_told_by_name() -> None:
+    guards = {"law": 0.91, "web": 0.995}
+    given = planted(none_worse=0.9075, probability=0.9, tolerance=0.02, guards=guards)
+    *_, told = outlook_verdicts(given, {})
+    assert (told.level, told.question) == ("good", "Do the guards hold?")
+    assert told.answer == "With probability 91 %"
+    assert told.figures.endswith("90 % was asked for. Each by itself: law 91 %, web 100 %.")
+
+
+def test_it_says_how_much_longer_the_others_train() -> None:
+    """And, where that is shorter, that the mixture is worse."""
+    uniform, natural = outlook_verdicts(planted(), {})
+    same = "times as long (0.90 to more than 4) for the same loss"
+    assert f"uniform trains 1.20 {same}." in uniform.figures
+    assert f"natural trains 0.80 {same}: this mixture is worse." in natural.figures
+    assert "times as long" not in outlook_verdicts(planted(saved={}), {})[0].figures
+
+
 def test_no_target_worse_has_its_probability() -> None:
     *_, told = outlook_verdicts(planted(none_worse=0.93, probability=0.9), {})
     assert told.heading == "Is no target worse than under the baseline? With probability 93 %."

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from bydore_pyro.answer.saved import Saved
 from bydore_pyro.report.words import (
     ABSENT,
     Verdict,
@@ -15,6 +16,7 @@ from bydore_pyro.report.words import (
     judged_better,
     number,
     percent,
+    times_as_long,
 )
 from bydore_pyro.terminal import Table
 
@@ -30,6 +32,15 @@ def test_what_is_no_number_is_a_dash(write: object) -> None:
     assert callable(write)
     for absent in (None, math.nan):
         assert write(absent) == ABSENT
+
+
+def test_times_beyond_the_law_are_called_so() -> None:
+    assert times_as_long(Saved(times=1.2, low=1.0, high=1.5)) == "1.20 times as long (1.00 to 1.50)"
+    found = times_as_long(Saved(times=0.9999 / 4, low=0.25, high=3.9999), "{} {} {}")
+    assert found == "0.25 less than 0.25 4.00"
+    assert times_as_long(Saved(times=4.0, low=2.0, high=4.0), "{} {} {}") == (
+        "more than 4 2.00 more than 4"
+    )
 
 
 def test_numbers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,40 @@ def test_targets_have_shares_of_sum_1_and_all_names_none() -> None:
 def test_targets_that_cannot_be_are_refused(validation: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         QuestionConfig(validation=validation)
+
+
+def test_guards_are_named_as_targets_are_without_shares(tmp_path: Path) -> None:
+    path = tmp_path / "exam.jsonl"
+    asked = QuestionConfig(
+        validation=["a=3", "b"], guard=["c", f"{path}"], answer_column="x", prompt_column="y"
+    )
+    assert [one.name for one in asked.guards()] == ["c", "exam"]
+    assert asked.guards()[1].answer_column == "x"
+    assert [one.name for one in asked.texts()] == ["a", "b", "c", "exam"]
+    assert [one.share for one in asked.targets()] == [0.75, 0.25]
+    assert QuestionConfig(validation=["all"], guard=["c"]).texts() == (Entry(name="c"),)
+    assert QuestionConfig(guard=["c"]).guards() == (Entry(name="c"),)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"guard": ["a"]},
+            "Expected guards that are no targets of --validation, found 'a' as both",
+        ),
+        ({"guard": ["c", "c"]}, "Expected every target once, found 'c' twice .*"),
+        ({"guard": ["c=.5"]}, "Expected --guard without shares, found one of 'c'"),
+        ({"guard": ["all"]}, "Expected names of guards, found 'all': --objective none_worse"),
+        (
+            {"guard": ["c"], "objective": "worst"},
+            "Expected --objective mean or none_worse with --guard, found worst",
+        ),
+    ],
+)
+def test_guards_that_cannot_be_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        QuestionConfig(validation=["a", "b"], **given)
 
 
 def test_a_file_is_a_target_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +106,7 @@ def test_defaults_are_those_of_a_goal() -> None:
 
 def test_a_tolerance_that_nothing_asks_for_is_told() -> None:
     QuestionConfig(objective="none_worse", tolerance=0.1).warn_of_idle()
+    QuestionConfig(guard=["a"], tolerance=0.1).warn_of_idle()
     QuestionConfig().warn_of_idle()
     with pytest.warns(UserWarning, match="tolerance has no effect with objective mean"):
         QuestionConfig(tolerance=0.1).warn_of_idle()

@@ -23,6 +23,7 @@ from bydore_pyro.setup.domains import belongs_of, language_model, load_domains
 from bydore_pyro.setup.question import question_of
 from bydore_pyro.setup.targets import (
     Targets,
+    _noise_between_seeds,
     forecasts,
     search_readings,
     targets_are_domains,
@@ -161,3 +162,20 @@ def test_nothing_is_forecast_of_what_no_run_has_read(both: Read) -> None:
         less = {name: value for name, value in getattr(readings[0], part).items() if name != "b"}
         lacking = dataclasses.replace(readings[0], **{part: less})
         assert targets.forecast([lacking, readings[1]], 0) is None
+
+
+def test_noise_is_measured_on_runs_that_differ_in_their_seeds_alone() -> None:
+    """A check's runs of one mixture, of this target; trials have one seed."""
+
+    def reading(tokens: float, loss: float, run: str = "r", name: str = "x") -> Reading:
+        given = {"of": "a check", "tokens": {"a": tokens, "b": 9.0}, "losses": {"a": 1.0}}
+        return Reading(**given, run=run, targets={name: loss} if run else {})
+
+    runs = [reading(1.0, 2.0), reading(1.0, 2.2), reading(3.0, 5.0), reading(3.0, 5.2)]
+    others = [reading(1.0, 99.0, run=""), reading(1.0, 7.0, name="y")]
+    found = _noise_between_seeds("x", [*runs, *others])
+    assert found is not None
+    assert (found.deviation, found.runs) == (pytest.approx(0.1 * 2**0.5), 4)
+    assert _noise_between_seeds("y", [*runs, *others]) is None
+    assert [*runs[0].on({"x", "z"}).targets] == ["x"]
+    assert runs[0].on(()).targets == {}
