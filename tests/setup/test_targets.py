@@ -169,7 +169,7 @@ def test_noise_is_measured_on_runs_that_differ_in_their_seeds_alone() -> None:
 
     def reading(tokens: float, loss: float, run: str = "r", name: str = "x") -> Reading:
         given = {"of": "a check", "tokens": {"a": tokens, "b": 9.0}, "losses": {"a": 1.0}}
-        return Reading(**given, run=run, targets={name: loss} if run else {})
+        return Reading(**given, run=run, changes={name: loss} if run else {})
 
     runs = [reading(1.0, 2.0), reading(1.0, 2.2), reading(3.0, 5.0), reading(3.0, 5.2)]
     others = [reading(1.0, 99.0, run=""), reading(1.0, 7.0, name="y")]
