@@ -177,5 +177,5 @@ def test_noise_is_measured_on_runs_that_differ_in_their_seeds_alone() -> None:
     assert found is not None
     assert (found.deviation, found.runs) == (pytest.approx(0.1 * 2**0.5), 4)
     assert _noise_between_seeds("y", [*runs, *others]) is None
-    assert [*runs[0].on({"x", "z"}).targets] == ["x"]
-    assert runs[0].on(()).targets == {}
+    assert [*runs[0].on({"x", "z"}).changes] == ["x"]
+    assert runs[0].on(()).changes == {}
