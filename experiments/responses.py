@@ -49,6 +49,7 @@ class ResponsesConfig(Checked):
         "(N, Q) of N trained mixtures.",
     )
     runs: list[int] = option([16], "How many of the known runs a regression learns from.")
+    rivals: bool = option(True, "Train what others propose too, with --known.")
     plants: int = option(40, "Plants of each kind.", least=0)
     trials: int = option(0, "Trial runs of the way that tries.", least=0, most=4)
     tried: list[str] = option(["all"], "Groups of targets for which it tries.")
@@ -468,6 +469,7 @@ def responses(options: ResponsesOptions) -> None:
         if config.known is not None:
             known = read_known(Path(config.known), run.domains.names)
             one["ranks"] = ranks(whole, known, seed)
+        if config.known is not None and config.rivals:
             with cost.part("merged"):
                 merged = merged_losses(run, known.weights)
             given = (config.runs, config.seed + seed)
