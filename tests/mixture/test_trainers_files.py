@@ -13,13 +13,9 @@ import yaml
 from mutations import replaced, require_one_line
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture.trainers_files import (
-    Listed,
-    blend_of,
-    names_of_paths,
-    names_of_prefixes,
-    trainers_weights,
-)
+from bydore_pyro.mixture.listed import Listed
+from bydore_pyro.mixture.names import names_of_paths, names_of_prefixes
+from bydore_pyro.mixture.trainers_files import blend_of, trainers_weights
 from bydore_pyro.mixture.weights_files import mixture_from, numbers_of
 
 WEIGHTS = {"law": 0.3, "web": 0.7}
@@ -66,12 +62,12 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
         ("data_stages: [{data: {dataset: null}}]", "nothing instead of a mapping under dataset"),
         ("streams: {a: {proportion: 0.5}, b: {local: x}}", "no 'proportion' in stream 'b'"),
         (
-            "train_weights: {a: 1}\nstreams: {a: {proportion: 1}}",
+            "train_weights: {a: 1}\nstreams: {b: {proportion: 1}}",
             "'streams' and in 'train_weights'",
         ),
         ("- {domain: a}", "no 'weight' in entry 1, but 'domain'"),
         ('{"interleave_datasets": {"probabilities": [1]}}', "nothing instead of a list under 'nam"),
-        ("data: {train_weights: {a: 1}}\nmodel: {x: 1}", "'data', 'model' with more than a number"),
+        ("data: {weights_of: {a: 1}}\nmodel: {x: 1}", "'data', 'model' with more than a number"),
     ],
 )
 def test_what_is_not_one_mixture_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -119,7 +115,7 @@ def test_regmixs_prefixes_are_cut_where_all_have_them(
 
 
 def test_what_is_none_is_left_to_others() -> None:
-    assert blend_of("0.5 a\nwords here\n") is None
+    assert blend_of("words here\n0.5 a\n") is None
     assert blend_of("- 30\n- /a\n") is None, "a list of YAML"
     assert blend_of("") is None
     assert trainers_weights({"a": 1}) is None

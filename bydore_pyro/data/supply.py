@@ -1,0 +1,80 @@
+"""How much text there is of each domain: of a store, of a run's record of it, of a user's own rows.
+
+A store may hold a sample, cuts documents and drops copies. What a trainer reads that has the text
+itself is counted apart (`supply_of_rows`) from what one reads that has the tokens
+(`supply_of_text`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from bydore_pyro.data.index import UNITS
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import Supply
+
+
+def supply_of_rows(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Supply]:
+    """Returns a user's own rows or files, by domain: their number, and the tokens in all of them.
+
+    A store cuts and drops text, so its documents are not the user's. ``D`` rows or files of ``B``
+    bytes, as they were before, hold ``T = B t / b`` tokens, by the ``t`` tokens in ``b`` bytes of
+    the training text, end-of-text tokens included.
+
+    Args:
+        index: A token store's index, or a run's manifest.
+        names: Of the domains.
+
+    Raises:
+        DataError: When a domain is not there or has no training text, or when its rows or files
+            were not counted: those of shards, of a domain with rows and text files, and of stores
+            and runs of earlier versions.
+    """
+    return {name: _rows(index, name) for name in names}
+
+
+def _rows(index: Mapping[str, Any], name: str) -> Supply:
+    try:
+        train = index["domains"][name]["train"]
+        rate = train["tokens"] / train["bytes"] if train["tokens"] else 0.0
+        if not rate:
+            raise DataError(f"Expected training text of '{name}', found none")
+        unit = index.get(UNITS, {})[name]
+        found = Supply(rate * unit["bytes"], unit["count"], unit["of"])
+        if not (0 < found.tokens / unit["count"] < math.inf and isinstance(found.kind, str)):
+            raise ValueError
+    except DataError:
+        raise
+    except (KeyError, TypeError, ZeroDivisionError, ValueError):
+        raise DataError(
+            f"Expected the number of rows or files that '{name}' has, found none, so that "
+            "shares of documents are unknown: shards have no such number, nor have domains of "
+            "both rows and text files, nor stores and runs of earlier versions (bydore prepare "
+            "counts, then --data STORE); --samples sequences needs none"
+        ) from None
+    return found
+
+
+def supply_of_text(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Supply]:
+    """Returns the training text by domain; of a sampled one, all that the sample was drawn from.
+
+    Documents are counted where `supply_of_rows` has their mean length.
+
+    Args:
+        index: A token store's index, or a run's manifest.
+        names: Of the domains; those without training text are left out.
+    """
+    found = {}
+    for name in names:
+        train = index.get("domains", {}).get(name, {}).get("train", {})
+        tokens = (train.get("in_all") or train).get("tokens", 0)
+        if not tokens:
+            continue
+        found[name] = Supply(tokens)
+        with suppress(DataError):
+            rows = _rows(index, name)
+            found[name] = Supply(tokens, tokens / (rows.length or math.inf), rows.kind)
+    return found
