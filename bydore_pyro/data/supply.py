@@ -58,6 +58,20 @@ def _rows(index: Mapping[str, Any], name: str) -> Supply:
     return found
 
 
+def supply_of(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Supply]:
+    """Returns a user's own rows or files where they were counted, else the training text.
+
+    Args:
+        index: A token store's index, or a run's manifest.
+        names: Of the domains; those without training text are left out.
+    """
+    found = supply_of_text(index, names)
+    for name in found:
+        with suppress(DataError):
+            found[name] = _rows(index, name)
+    return found
+
+
 def supply_of_text(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Supply]:
     """Returns the training text by domain; of a sampled one, all that the sample was drawn from.
 

@@ -1,3 +1,4 @@
+from .entries import has_numbers as has_numbers
 from .listed import NO_DOMAIN as NO_DOMAIN
 from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
 from .mixture import MOST_SHOWN as MOST_SHOWN
@@ -11,6 +12,7 @@ from .names import names_of_paths as names_of_paths
 from .names import names_of_prefixes as names_of_prefixes
 from .published import PILE_COLUMN as PILE_COLUMN
 from .published import PILE_DOMAINS as PILE_DOMAINS
+from .repetition import GOOD_EPOCHS as GOOD_EPOCHS
 from .repetition import MOST_EPOCHS as MOST_EPOCHS
 from .repetition import REPETITION_CONSTANT as REPETITION_CONSTANT
 from .repetition import SEQUENCE_LENGTH as SEQUENCE_LENGTH

@@ -154,11 +154,12 @@ def _entry(name: str, entry: Any, place: str) -> Entry:
 
 def _calls(entries: Sequence[Mapping[str, Any]], place: str) -> Calls:
     """Returns by which keys all entries are called, with different names."""
-    known = {}
+    known: dict[str, tuple[str, ...]] = {}
     for key in NAMES:
-        names = tuple(one.get(key) for one in entries)
-        if entries and all(isinstance(name, str) and name for name in names):
-            known[key] = names
+        names = [one.get(key) for one in entries]
+        texts = tuple(name for name in names if isinstance(name, str) and name)
+        if texts and len(texts) == len(names):
+            known[key] = texts
     found = tuple((key, names) for key, names in known.items() if len({*names}) == len(names))
     if found or len(known) == 1:
         return found or tuple(known.items())

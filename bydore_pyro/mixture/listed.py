@@ -43,8 +43,8 @@ class Listed(NamedTuple):
         declared: Whether the file's layout says that these are weights and all names domains.
         cut: What was cut off the names, in words; empty where they stand so in the file.
         unit: What the numbers are of, by the layout.
-        place: Where in the file they stand, as `data.train_weights`; empty for all of it.
         remarks: What else was not read, or in which of two ways, each in words.
+        guess: How the unit was taken, where the layout leaves it open, in words.
         others: Other names of the same domains, in their order, by what they are called there.
     """
 
@@ -52,8 +52,8 @@ class Listed(NamedTuple):
     declared: bool = True
     cut: str = ""
     unit: Unit = "tokens"
-    place: str = ""
     remarks: tuple[str, ...] = ()
+    guess: str = ""
     others: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 

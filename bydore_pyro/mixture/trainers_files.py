@@ -69,6 +69,8 @@ def blend_of(text: str) -> Listed | None:
         ValueError: When it begins so, and then has a weight that is no number, or no prefix.
     """
     lines = [line.rstrip("\\").split() for line in text.splitlines() if line.strip()]
+    if lines and all(len(line) == 2 and NUMBER.fullmatch(line[0]) for line in lines):
+        return _of_paths([path for _, path in lines], [weight for weight, _ in lines])
     words = [word for line in lines for word in line]
     if words[:1] == ["--data-path"]:
         lines = [words := words[1:]]
@@ -139,7 +141,7 @@ def _read(places: Sequence[Place]) -> Listed:
         remarks += (f"the same weights stand in {named}",)
     if name != places[0].key:
         remarks += (f"the weights are those in '{name}'; no other key is read",)
-    return first._replace(remarks=remarks, place=name)
+    return first._replace(remarks=remarks)
 
 
 def _places(found: Any, name: str = "", seen: set[int] | None = None) -> Iterator[Place]:
@@ -220,7 +222,7 @@ def _of_stages(found: Mapping[str, Any], key: str) -> Listed:
     if not inside:
         dataset = item(item(stage, "data", key), "dataset", f"data of {key}")
         raise ValueError(f"no weights in {sorted(mapping(dataset, f'dataset of {key}'))}")
-    return _read(inside)
+    return _read(inside)._replace(remarks=())
 
 
 def _of_pairs(found: Mapping[str, Any], key: str) -> Listed:
@@ -286,10 +288,10 @@ def _of_tuning(found: Mapping[str, Any], key: str) -> Listed:
     if read.unit != "tokens":
         return read
     if "base_model" in found:
-        about = "a weight is the part of a data set that axolotl keeps"
-        return read._replace(unit="epochs", remarks=(*read.remarks, about))
-    about = "weights are taken as shares of the tokens; axolotl's would be epochs: --unit epochs"
-    return read._replace(remarks=(*read.remarks, about))
+        return read._replace(
+            unit="epochs", guess="weights are taken as the parts of data sets that axolotl keeps"
+        )
+    return read._replace(guess="weights are taken as shares of the tokens, not as axolotl's epochs")
 
 
 def _of_mixer(found: Mapping[str, Any], key: str) -> Listed:
@@ -300,10 +302,10 @@ def _of_mixer(found: Mapping[str, Any], key: str) -> Listed:
     if any(above) and not all(above):
         raise ValueError(f"parts of data sets beside numbers of rows in {key}")
     if all(above):
-        about = f"the numbers in '{key}' are taken as rows of each data set"
-        return read._replace(unit="documents", remarks=(*read.remarks, about))
-    about = f"the numbers in '{key}' are taken as the parts of data sets that are kept"
-    return read._replace(unit="epochs", remarks=(*read.remarks, about))
+        return read._replace(unit="documents", guess=f"'{key}' is taken as rows of each data set")
+    return read._replace(
+        unit="epochs", guess=f"'{key}' is taken as the parts of data sets that are kept"
+    )
 
 
 def _of_any(found: Mapping[str, Any], key: str) -> Listed:

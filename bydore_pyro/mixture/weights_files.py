@@ -111,9 +111,11 @@ def mixture_from(
     with expecting(f"Expected a mixture file, found {path}:", OSError, ValueError):
         found = _content(path)
         if isinstance(found, Listed):
-            found = _cleaned(found if unit is None else found._replace(unit=unit))
+            found = _cleaned(found if unit is None else found._replace(unit=unit, guess=""))
             if found.unit != "tokens" and not supply:
                 raise ValueError(_of_others(found.unit))
+        elif unit not in (None, "tokens"):
+            raise ValueError(f"shares of tokens, as it says, instead of {unit}")
     if isinstance(found, Listed):
         return _mixture_of(found, path, names, supply or {})
     return _for_data(Mixture.from_content(found, path), path, names)
@@ -136,7 +138,7 @@ def _mixture_of(
         if found.cut:
             called = listed([f"{name!r:.60}" for name in found.weights], SHOWN)
             terminal.tell(f"{path}: domains are called {found.cut}: {called}")
-        for remark in found.remarks:
+        for remark in (*found.remarks, *[found.guess] * bool(found.guess)):
             terminal.tell(f"{path}: {remark}")
         if found.unit == "tokens":
             mixture = normalised(found.weights, str(path), declared=found.declared)
@@ -353,7 +355,7 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         written = Listed(found, declared=False)
     if written is not None:
         said = [unit for words, unit in UNITS_SAID.items() if words in text[:LARGEST]]
-        return written._replace(unit=said[0]) if said else written
+        return written._replace(unit=said[0], guess="") if said else written
     raise ValueError(f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}")
 
 
@@ -402,7 +404,8 @@ def _cleaned(found: Listed) -> Listed:
     numbers = _numbers(texts)
     if percent:
         numbers = {name: number / 100 for name, number in numbers.items()}
-    if not found.declared and abs(_sum(numbers) - 1) > TOLERANCE:
+    shares = found.unit == "tokens" and not found.declared
+    if shares and abs(_sum(numbers) - 1) > TOLERANCE:
         left += [name for name in numbers if COMMENT.fullmatch(name)]
         numbers = {name: number for name, number in numbers.items() if name not in left}
         for name in [name for name in numbers if looks_like("a total", name)]:

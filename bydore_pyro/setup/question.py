@@ -158,10 +158,22 @@ def weights_of(source: str, domains: data.Domains) -> Tensor:
         return torch.tensor([*shares.values()], dtype=torch.float64)
     if source in KNOWN:
         return torch.ones(domains.num_domains).double() / domains.num_domains
-    given = mixture_from(source)
+    return weights_in(mixture_for(source, domains), domains)
+
+
+def mixture_for(source: str, domains: data.Domains) -> Mixture:
+    """Returns a mixture that `mixture_from` takes, by the names of these domains; those of a pool
+    stand for themselves, or for all.
+
+    Raises:
+        DataError: When it is no mixture of these domains.
+    """
     members = [name for pool in domains.pools.values() for name in pool]
+    names = [*members, *(name for name in domains.names if name not in domains.pools)]
+    supply = data.supply_of(domains.corpus.index, names)
+    given = mixture_from(source, names=names, supply=supply)
     given.check({*domains.names, *members}, domains.corpus.tokenizer_sha256, source)
-    return weights_in(given, domains)
+    return given
 
 
 def weights_in(mixture: Mixture, domains: data.Domains) -> Tensor:

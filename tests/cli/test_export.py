@@ -40,8 +40,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     assert exit_.value.code == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = [line for line in captured.err.splitlines() if "warning" not in line]
+    lines = [line for line in captured.err.splitlines() if "error" in line]
     assert len(lines) == 1
+    assert captured.err.endswith(f"{lines[0]}\n")
     assert lines[0].startswith("bydore export: error: ")
     return lines[0].removeprefix("bydore export: error: ")
 
@@ -56,6 +57,8 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tupl
 @pytest.mark.parametrize("to", FORMATS)
 def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixture[str]) -> None:
     prefix = () if FORMATS[to].paths == "unused" else ("--prefix", "/data/{domain}_")
+    if "epochs" in FORMATS[to].draws:
+        prefix = (*prefix, "--tokens", "9000")
     text, said = exported(capsys, run, "--to", to, *prefix)
     assert "birds" in text
     assert ("upper" in text) == FORMATS[to].keeps_zeros
@@ -68,7 +71,8 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
         assert "FILE" in told
         assert to == "nanotron" or " 50" in told
     assert "warning" not in said
-    assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
+    begin = {"documents": "Per document: ", "epochs": "domain "}
+    assert said.startswith(begin.get(FORMATS[to].draws[0], "Per token: "))
 
 
 def test_what_to_do_with_the_file_names_it_as_a_shell_or_python_reads_it(

@@ -20,13 +20,13 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.errors import DataError
 from bydore_pyro.export.formats import ExportConfig
-from bydore_pyro.export.shares import DocumentLength
 from bydore_pyro.export.write import Exported, export, export_from
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.units import Supply
 
 MIXTURE = Mixture(names=("short", "long", "none"), weights=(0.3, 0.7, 0.0))
 MEANS = {"short": 20.0, "long": 180.0, "none": 50.0}  # tokens per document
-LENGTHS = {name: DocumentLength(mean, 50, "rows") for name, mean in MEANS.items()}
+LENGTHS = {name: Supply(mean * 50, 50, "rows") for name, mean in MEANS.items()}
 DRAWS = 12_000
 
 
@@ -124,8 +124,8 @@ def test_a_run_without_counts_is_refused(corpus: TokenStore, tmp_path: Path) -> 
 
 def test_a_tiny_share_of_documents_is_not_rounded_away() -> None:
     lengths = {
-        "short": DocumentLength(10.0, 10**6, "rows"),
-        "long": DocumentLength(5e7, 3, "files"),
+        "short": Supply(10.0 * 10**6, 10**6, "rows"),
+        "long": Supply(5e7 * 3, 3, "files"),
     }
     mixture = Mixture(names=("short", "long"), weights=(0.5, 0.5))
     found = export(mixture, ExportConfig(to="datasets"), lengths)

@@ -1,0 +1,137 @@
+"""``bydore weights``: what weights mean for a run, ours or anybody's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+
+from bydore_pyro import files, terminal
+from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, option, parse_options
+from bydore_pyro.mixture import (
+    GOOD_EPOCHS,
+    SEQUENCE_LENGTH,
+    UNITS,
+    Mixture,
+    Supply,
+    longest_run,
+    matched,
+    mixture_from,
+    notes_on,
+    readings_csv,
+    readings_of,
+    readings_table,
+    supply_from,
+)
+
+COMMON = ("tokens", "data", "sizes", "unit", "sequence_length", "out")
+SHEET = ".csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsConfig(Checked):
+    """The weights, the run and what there is to read.
+
+    Raises:
+        ValueError: When an option is out of its range, or the unit is unknown.
+    """
+
+    file: str = option(
+        MISSING,
+        "Weights of any kind: a trainer's file, a run's folder, a table, published:doremi.",
+        positional="FILE",
+    )
+    tokens: TokenCount | None = option(
+        None,
+        "Length of the run, such as 10B: shows what it reads of every domain, in tokens, epochs "
+        "and documents. Default: the shares alone.",
+        above=0,
+    )
+    data: str | None = option(
+        None,
+        "Token store: its names are matched, and it says how much there is of each domain.",
+    )
+    sizes: str | None = option(
+        None,
+        "File with the tokens that there are of each domain, such as 'web: 1.3T', and perhaps the "
+        "documents. They count before those of --data.",
+    )
+    unit: str | None = option(
+        None,
+        "What the numbers of the file are of: 'tokens', 'documents' or 'epochs'. Default: what the "
+        "file says, or the trainer that it is made for.",
+    )
+    sequence_length: int = option(
+        SEQUENCE_LENGTH,
+        "Tokens in a sequence of the run, by which domains are named of which none is drawn.",
+        least=1,
+    )
+    out: str | None = option(
+        None, "File for the weights as shares of tokens, mixture.json; with .csv for the table."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unit is not None and self.unit not in UNITS:
+            raise ValueError(f"Expected a unit ({', '.join(UNITS)}), found '{self.unit}'")
+        if self.out is not None and self.out.endswith(SHEET) and self.tokens is None:
+            raise ValueError(f"Expected --tokens for a table, found none with --out {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsOptions:
+    """All options of `bydore weights`."""
+
+    weights: WeightsConfig
+
+
+@one_line_errors("bydore weights")
+def weights_command(arguments: Sequence[str]) -> None:
+    """Shows what weights of any file mean for a run. It prints the share, tokens, epochs and
+    documents of every domain."""
+    about = weights_command.__doc__ or ""
+    options = parse_options(arguments, "bydore weights", about, WeightsOptions, common=COMMON)
+    config = options.weights
+    if config.out is not None:
+        files.require_new_file(Path(config.out))
+    mixture, supply = _read(config)
+    shares = mixture.as_dict()
+    readings = readings_of(shares, config.tokens or 1.0, supply)
+    table = readings_table(readings)
+    if config.tokens is None:
+        rows = [row[:2] for row in table.rows]
+        table = terminal.Table(header=table.header[:2], rows=rows)
+    sys.stdout.write(f"{table.as_text()}\n")
+    notes = notes_on(readings, config.sequence_length) if config.tokens else []
+    for note in (*mixture.notes, *notes):
+        terminal.tell(note)
+    for epochs in (1, int(GOOD_EPOCHS)):
+        if (longest := longest_run(shares, supply, epochs)) is not None:
+            often = "once" if epochs == 1 else f"{epochs} times"
+            terminal.tell(
+                f"The longest run that reads no domain more than {often} has {longest[0]:,.0f} "
+                f"tokens, because of '{longest[1]}'."
+            )
+    if config.out is not None:
+        text = readings_csv(readings) if config.out.endswith(SHEET) else mixture.to_json() + "\n"
+        with files.appearing_file(Path(config.out)) as aside:
+            aside.write_text(text, encoding="utf-8")
+
+
+def _read(config: WeightsConfig) -> tuple[Mixture, dict[str, Supply]]:
+    """Returns the weights, and what there is of their domains as far as it is known."""
+    from bydore_pyro import data
+
+    names: tuple[str, ...] = ()
+    supply: dict[str, Supply] = {}
+    if config.data is not None:
+        store = data.open_store(Path(config.data))
+        names, supply = store.names, data.supply_of(store.index, store.names)
+    if config.sizes is not None:
+        given = supply_from(Path(config.sizes))
+        called = matched(given, names) if names else {}
+        given = {called.get(name, name): one for name, one in given.items()}
+        names, supply = names or tuple(given), supply | given
+    unit = next((unit for unit in UNITS if unit == config.unit), None)
+    return mixture_from(config.file, names=names, supply=supply, unit=unit), supply
