@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bydore_pyro import files, terminal
 from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, option, parse_options
+from bydore_pyro.errors import listed
 from bydore_pyro.mixture import (
     GOOD_EPOCHS,
     SEQUENCE_LENGTH,
@@ -27,6 +28,7 @@ from bydore_pyro.mixture import (
 
 COMMON = ("tokens", "data", "sizes", "unit", "sequence_length", "out")
 SHEET = ".csv"
+SHOWN = 10  # names in a line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +122,23 @@ def weights_command(arguments: Sequence[str]) -> None:
 
 
 def _read(config: WeightsConfig) -> tuple[Mixture, dict[str, Supply]]:
-    """Returns the weights, and what there is of their domains as far as it is known."""
+    """Returns the weights, and what text there is of their domains as far as it is known."""
     from bydore_pyro import data
 
     names: tuple[str, ...] = ()
-    supply: dict[str, Supply] = {}
+    rows: dict[str, Supply] = {}
+    text: dict[str, Supply] = {}
     if config.data is not None:
         store = data.open_store(Path(config.data))
-        names, supply = store.names, data.supply_of(store.index, store.names)
+        names, rows = store.names, data.supply_of(store.index, store.names)
+        text = data.supply_of_text(store.index, store.names)
     if config.sizes is not None:
         given = supply_from(Path(config.sizes))
         called = matched(given, names) if names else {}
         given = {called.get(name, name): one for name, one in given.items()}
-        names, supply = names or tuple(given), supply | given
+        names, rows, text = names or tuple(given), rows | given, text | given
     unit = next((unit for unit in UNITS if unit == config.unit), None)
-    return mixture_from(config.file, names=names, supply=supply, unit=unit), supply
+    mixture = mixture_from(config.file, names=names, supply=rows, unit=unit)
+    if unknown := [name for name in mixture.names if names and name not in names]:
+        terminal.tell(f"Not among the domains of the data: {listed(unknown, SHOWN)}.")
+    return mixture, text

@@ -40,7 +40,7 @@ ROUNDED = 0.005  # how far rounded shares may sum from 1
 Calls = tuple[tuple[str, tuple[str, ...]], ...]  # what all entries are called, by what key
 
 
-class Entry(NamedTuple):
+class _Entry(NamedTuple):
     """A name with its number, as it stands in a file, and the entries that share it out."""
 
     name: str
@@ -90,11 +90,11 @@ def weights_of_entries(found: Any, place: str) -> Listed:
     )
 
 
-def _number(entry: Entry) -> float:
+def _number(entry: _Entry) -> float:
     return number_of(entry.number, entry.name)
 
 
-def _leaves(entry: Entry, above: str, share: float) -> list[tuple[str, float]]:
+def _leaves(entry: _Entry, above: str, share: float) -> list[tuple[str, float]]:
     """Returns the entries below one that have none of their own, with their shares of it."""
     inner = not above or entry.name.startswith(f"{above}/")
     name = entry.name if inner else f"{above}/{entry.name}"
@@ -117,7 +117,7 @@ def _leaves(entry: Entry, above: str, share: float) -> list[tuple[str, float]]:
     ]
 
 
-def _entries(found: Any, place: str) -> tuple[list[Entry], Calls, list[str]]:
+def _entries(found: Any, place: str) -> tuple[list[_Entry], Calls, list[str]]:
     """Returns entries; what all are called by, the best first; and the names of comments."""
     if isinstance(found, dict):
         left_out = [key for key in found if COMMENT.fullmatch(key)]
@@ -137,9 +137,9 @@ def _is_comment(entry: Mapping[str, Any]) -> bool:
     return bool(entry) and all(isinstance(key, str) and COMMENT.fullmatch(key) for key in entry)
 
 
-def _entry(name: str, entry: Any, place: str) -> Entry:
+def _entry(name: str, entry: Any, place: str) -> _Entry:
     if not isinstance(entry, dict):
-        return Entry(name, entry, "tokens", None)
+        return _Entry(name, entry, "tokens", None)
     keys = [key for key in NUMBERS if key in entry]
     if len(keys) > 1:
         raise ValueError(f"{' and '.join(map(repr, keys))} in {place}: keep one of them")
@@ -149,7 +149,7 @@ def _entry(name: str, entry: Any, place: str) -> Entry:
     if inside is None:  # olmix has them beside the number
         groups = {key: one for key, one in entry.items() if isinstance(one, dict)}
         inside = groups if has_numbers(groups) else None
-    return Entry(name, entry[keys[0]], NUMBERS[keys[0]], inside)
+    return _Entry(name, entry[keys[0]], NUMBERS[keys[0]], inside)
 
 
 def _calls(entries: Sequence[Mapping[str, Any]], place: str) -> Calls:

@@ -15,7 +15,7 @@ from bydore_pyro.mixture.units import Unit
 # YAML 1.1 misses 5e-06.
 NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 PERCENT = re.compile(rf"({NUMBER.pattern})\s*%")
-AMOUNT = re.compile(rf"({NUMBER.pattern})\s*([KMBT])")
+AMOUNT = re.compile(rf"({NUMBER.pattern})\s*([KMBT])", re.IGNORECASE)
 SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 NOTHING = ("", "~", "null", "Null", "NULL")  # of YAML, as text
 SHOWN = 3  # names in a message
@@ -82,7 +82,7 @@ def number_of(value: Any, name: str) -> float:
     text = value.strip() if isinstance(value, str) else value
     scale = 1.0
     if isinstance(text, str) and (amount := AMOUNT.fullmatch(text)):
-        text, scale = amount[1], SCALES[text[-1]]
+        text, scale = amount[1], SCALES[text[-1].upper()]
     elif isinstance(text, str):
         text = text.removesuffix("%").rstrip()
     try:
@@ -111,7 +111,11 @@ def paired(names: Sequence[Any], weights: Any) -> dict[str, Any]:
 
 
 def item(value: Any, key: str, place: str) -> Any:
-    """Returns what a mapping has under a key; `place` says where it stands, for the message."""
+    """Returns what a mapping has under a key; `place` says where it stands, for the message.
+
+    Raises:
+        ValueError: When it is no mapping, or has no such key.
+    """
     found = mapping(value, place)
     if key not in found:
         raise ValueError(f"no '{key}' in {place}, but {keys_of(found)}: {EXAMPLE}")
@@ -124,14 +128,22 @@ def keys_of(found: Mapping[Any, Any]) -> str:
 
 
 def mapping(value: Any, place: str) -> dict[str, Any]:
-    """Returns a value that must be a mapping."""
+    """Returns a value that must be a mapping.
+
+    Raises:
+        ValueError: When it is none.
+    """
     if not isinstance(value, dict):
         raise ValueError(f"{shown(value)} instead of a mapping under {place}")
     return value
 
 
 def sequence(found: Mapping[str, Any], key: str) -> list[Any]:
-    """Returns the list that a mapping must have under a key."""
+    """Returns the list that a mapping must have under a key.
+
+    Raises:
+        ValueError: When there is none.
+    """
     value = found.get(key)
     if not isinstance(value, list):
         raise ValueError(f"{shown(value)} instead of a list under '{key}'")

@@ -92,7 +92,7 @@ def blend_of(text: str) -> Listed | None:
 # ---- anywhere in JSON, YAML or TOML
 
 
-class Place(NamedTuple):
+class _Place(NamedTuple):
     """Where weights stand in a file, the mapping with them, and how they are read."""
 
     name: str
@@ -129,7 +129,7 @@ def trainers_weights(found: Any) -> Listed | None:
     return None
 
 
-def _read(places: Sequence[Place]) -> Listed:
+def _read(places: Sequence[_Place]) -> Listed:
     """Returns the weights that stand in places, which must be the same in all of them."""
     read = [place.read() for place in places]
     first, name = read[0], places[0].name
@@ -144,7 +144,7 @@ def _read(places: Sequence[Place]) -> Listed:
     return first._replace(remarks=remarks)
 
 
-def _places(found: Any, name: str = "", seen: set[int] | None = None) -> Iterator[Place]:
+def _places(found: Any, name: str = "", seen: set[int] | None = None) -> Iterator[_Place]:
     """Yields where weights stand in a file.
 
     What is held out, a comment, or weights is not looked into; what an alias names again neither.
@@ -157,7 +157,7 @@ def _places(found: Any, name: str = "", seen: set[int] | None = None) -> Iterato
         phases = [key for key in found if isinstance(key, str) and PHASE.fullmatch(key)]
         keys = [key for key, layout in LAYOUTS.items() if layout.accepts(found, key)]
         for key in (*phases[:1], *keys):
-            yield Place(f"{name}{dot}{key}", found, key)
+            yield _Place(f"{name}{dot}{key}", found, key)
         taken = {*phases, *keys}
         inside = [
             (f"{name}{dot}{key}", one)
@@ -379,7 +379,7 @@ def _never(found: Mapping[str, Any], key: str) -> bool:
     return False
 
 
-class Layout(NamedTuple):
+class _Layout(NamedTuple):
     """What weights under a key look like, and what reads them."""
 
     accepts: Callable[[Mapping[str, Any], str], bool]
@@ -400,21 +400,21 @@ OTHERS = (
     *("weights", "mixture", "mix", "data_mix", "data_mixture", "domain_weights"),
     *("domain_mixture", "sampling_weights", "relative_sizes", "proportions"),
 )
-LAYOUTS: dict[str, Layout] = {
-    "interleave_datasets": Layout(_nested, _of_datasets),
-    "streams": Layout(_nested, _of_streaming),
-    "sources": Layout(_sources, _of_sources),
-    "data_stages": Layout(_nested, _of_stages),
-    **dict.fromkeys(PAIRS, Layout(_pair, _of_pairs)),
-    "source_weights": Layout(_nested, _of_bridge),
-    "train_weights": Layout(_nested, _of_levanter),
-    "phases": Layout(_never, _of_phases),
-    "train": Layout(_train, _of_regmix),
-    "train_domain_weights": Layout(_nested, _of_doremi),
-    **dict.fromkeys(BLENDS, Layout(_blend, _of_blend)),
-    "datasets": Layout(lambda found, key: has_numbers(found.get(key)), _of_tuning),
-    **dict.fromkeys(("dataset_mixer", "dataset_mixture"), Layout(_mixer, _of_mixer)),
-    **dict.fromkeys(OTHERS, Layout(_weights, _of_any)),
+LAYOUTS: dict[str, _Layout] = {
+    "interleave_datasets": _Layout(_nested, _of_datasets),
+    "streams": _Layout(_nested, _of_streaming),
+    "sources": _Layout(_sources, _of_sources),
+    "data_stages": _Layout(_nested, _of_stages),
+    **dict.fromkeys(PAIRS, _Layout(_pair, _of_pairs)),
+    "source_weights": _Layout(_nested, _of_bridge),
+    "train_weights": _Layout(_nested, _of_levanter),
+    "phases": _Layout(_never, _of_phases),
+    "train": _Layout(_train, _of_regmix),
+    "train_domain_weights": _Layout(_nested, _of_doremi),
+    **dict.fromkeys(BLENDS, _Layout(_blend, _of_blend)),
+    "datasets": _Layout(lambda found, key: has_numbers(found.get(key)), _of_tuning),
+    **dict.fromkeys(("dataset_mixer", "dataset_mixture"), _Layout(_mixer, _of_mixer)),
+    **dict.fromkeys(OTHERS, _Layout(_weights, _of_any)),
 }
 
 

@@ -184,10 +184,15 @@ def _renamed(
 ) -> dict[str, float]:
     """Returns numbers by the data's names; of several that a file has for its domains, those count
     that fit the data best."""
-    known, best = {*names}, [*numbers]
-    for each in others:
-        if len({*each} & known) > len({*best} & known):
-            best = [*each]
+    known, best = {*names}, tuple(numbers)
+
+    def fitting(each: tuple[str, ...]) -> int:
+        with suppress(DataError):
+            return len({*each} & known) + len(matched(each, names))
+        return 1  # they are like the data's, but not each like one
+
+    if others:
+        best = max((best, *others), key=fitting)  # of equal ones the first
     found = matched(best, names)
     called = [found.get(name, name) for name in best]
     pairs = [(a, b) for a, b in zip(numbers, called, strict=True) if a != b]

@@ -16,6 +16,7 @@ from bydore_pyro.cli.export import FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.weights_files import mixture_from
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
 
@@ -158,3 +159,77 @@ def test_a_mixture_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["train_domain_weights"]["birds"] == 0.5
     assert "Expected a new file, found" in refused(capsys, file, "--to", "doremi", "--out", pipe)
     assert pipe.is_fifo()
+
+
+def test_what_a_run_reads_is_printed_and_written(
+    run: Path, corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "blend"
+    given = [run, "--to", "megatron", "--prefix", "/d", "--tokens", "40000", "--out", out]
+    _, said = exported(capsys, *given)
+    table = {line.split()[0]: line.split()[1:] for line in said.splitlines()[:5]}
+    assert table["birds"][:2] == ["50.00%", "20,000"]
+    epochs = 20_000 / corpus.size("birds")
+    assert float(table["birds"][2]) == pytest.approx(epochs, rel=0.01)
+    written = tmp_path / "blend.domains.csv"
+    assert mixture_from(written).as_dict() == WEIGHTS
+    assert written.read_text().startswith(
+        "domain,share,tokens,epochs,documents\nbirds,0.5,20000.0,"
+    )
+    out.unlink()
+    assert str(written) in refused(capsys, *given), "it is not overwritten"
+
+
+def test_a_domain_over_the_cap_is_refused_unless_repeated(
+    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = str(100 * corpus.size("birds"))
+    given = [run, "--to", "megatron", "--prefix", "/d", "--tokens", tokens]
+    message = refused(capsys, *given)
+    assert message.startswith("Expected at most 16 epochs of each domain, found ")
+    assert "of 'birds' (50.00%)" in message
+    repeat = message.partition("--repeat ")[2].split()[0]
+    _, said = exported(capsys, *given, "--repeat", repeat)
+    assert "Read more than 4 times, where repeated text begins to teach less: " in said
+    assert "No sample" not in said
+    _, said = exported(capsys, *given[:-1], "3000")
+    assert (
+        "less than a sequence of 2,048 tokens: birds (0.73), digits (0.44), greek (0.29)." in said
+    )
+
+
+def test_sizes_count_before_those_of_the_search(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sizes.yaml").write_text(
+        "birds: 5B\nnet/digits: 1B\ngreek: {tokens: 1B, documents: 2M}"
+    )
+    given = [run, "--to", "olmo-core", "--prefix", "/d", "--tokens", "10B"]
+    text, said = exported(capsys, *given, "--sizes", tmp_path / "sizes.yaml")
+    table = {line.split()[0]: line.split()[1:] for line in said.splitlines()[:5]}
+    assert table["birds"][2] == "1"
+    assert table["digits"][2] == "3"
+    assert table["greek"][2:] == ["2", "4,000,000"]
+    sources = {one["source_name"]: one for one in yaml.safe_load(text)["sources"]}
+    assert "max_repetition_ratio" not in sources["birds"]
+    assert sources["digits"]["max_repetition_ratio"] == 3, "it refuses to repeat text else"
+
+
+def test_epochs_are_written_by_counts_or_not_at_all(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes, given = tmp_path / "sizes", ["--prefix", "/d", "--tokens", "10B", "--sizes"]
+    sizes.write_text("birds: 10B\ndigits: 2B\ngreek: 4B")
+    text, _ = exported(capsys, run, "--to", "megatron-bridge", *given, sizes)
+    assert yaml.safe_load(text)["source_weights"] == [0.5, 1.5, 0.5]
+    assert "# Number: epochs. How often the rows of the data set are read.\n" in text
+    message = refused(capsys, run, "--to", "axolotl", *given, sizes)
+    assert (
+        "since axolotl reads none again, found 1.5 of 'digits': --tokens 6.63e+09 fits" in message
+    )
+    text, _ = exported(capsys, run, "--to", "axolotl", *given[:3], "6.63e9", "--sizes", sizes)
+    assert yaml.safe_load(text)["datasets"][1]["weight"] == pytest.approx(0.9945)
+    plain = tmp_path / "weights.json"
+    plain.write_text(json.dumps(WEIGHTS))
+    message = refused(capsys, plain, "--to", "axolotl", *given[:-1])
+    assert message.startswith("Expected the number of tokens that there are of 'birds', since the ")

@@ -12,6 +12,7 @@ from mutations import mutated, require_one_line
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
+from bydore_pyro.mixture.units import Supply
 from bydore_pyro.mixture.weights_files import (
     LARGEST,
     mixture_from,
@@ -19,6 +20,7 @@ from bydore_pyro.mixture.weights_files import (
     numbers_of,
     require_finished,
     require_own,
+    supply_from,
 )
 
 OURS = Mixture(
@@ -303,6 +305,94 @@ def test_what_is_no_domain_or_no_share_is_refused(tmp_path: Path, text: str, fou
             read(path)
         assert found in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Domain,Weight\nlaw,30\nweb,70\nTotal,100", "'Total'"),
+        ('{"law": 0.3, "web": 0.7, "total": 1.0}', "'total'"),
+        ('{"law": 30, "web": 70, "_missing": 19.6}', "'_missing'"),
+        ('{"law": 0.3, "web": 0.7, "_comment": "mine", "_of": ["x"]}', "'_comment', '_of'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* the weights sum to 100; they were normalised")
+def test_comments_and_totals_are_left_out_by_name(
+    tmp_path: Path, text: str, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, text)
+    assert mixture_from(path).as_dict() == {"law": 0.3, "web": 0.7}
+    assert capsys.readouterr().err == f"{path}: left out as no domain: {left}\n"
+
+
+def test_percentages(tmp_path: Path) -> None:
+    assert mixture_from(write(tmp_path, "law: 60%\nweb: 40 %\n")).as_dict() == {
+        "law": 0.6,
+        "web": 0.4,
+    }
+    with pytest.warns(UserWarning, match="the weights sum to 80.4; they were normalised"):
+        assert mixture_from(write(tmp_path, "law: 60\nweb: 20.4\n")).weights[0] == 60 / 80.4
+
+
+def test_names_are_those_of_the_data_and_a_part_of_it_is_said_to_be_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(
+        tmp_path,
+        '[{"name": "1", "path": "o/law", "weight": 0.3}, '
+        '{"name": "2", "path": "o/web.en", "weight": 0.7}]',
+    )
+    names = ["law", "web.en", "code"]
+    assert mixture_from(path).names == ("1", "2")
+    capsys.readouterr()
+    assert mixture_from(path, names=names).as_dict() == {"law": 0.3, "web.en": 0.7}
+    assert capsys.readouterr().err.splitlines() == [
+        f"{path}: domains are called as in the data: 'law' for '1', 'web.en' for '2'",
+        f"{path}: it names 2 of the data's 3 domains; without weight: code",
+    ]
+    with pytest.raises(DataError, match="which matches 'x/law', 'y/law'"):
+        mixture_from(path, names=["x/law", "y/law"])
+    ours = write(tmp_path, OURS.to_json())
+    renamed = mixture_from(ours, names=["ArXiv", "Pile-CC"])
+    assert renamed.names == ("ArXiv", "Pile-CC")
+    assert renamed.hdi == OURS.hdi
+
+
+def test_a_unit_that_the_file_does_not_say(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"law": 3, "web": 1}')
+    there = {"law": Supply(1000), "web": Supply(3000)}
+    assert mixture_from(path, unit="epochs", supply=there).weights == (0.5, 0.5)
+    with pytest.raises(DataError, match="shares of tokens, as it says, instead of epochs"):
+        mixture_from(write(tmp_path, OURS.to_json()), unit="epochs", supply=there)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "law: 130M\nweb: {tokens: 1.3T, documents: 2B}",
+        "domain,tokens,documents\nlaw,130M,\nweb,1.3e12,2000000000\n",
+    ],
+)
+def test_sizes(tmp_path: Path, text: str) -> None:
+    assert supply_from(write(tmp_path, text)) == {
+        "law": Supply(1.3e8),
+        "web": Supply(1.3e12, 2e9),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("law: 0", "found: 0 of 'law'"),
+        ("law: {documents: 3}", "no 'tokens' of 'law'"),
+        ("[1, 2]", "instead of names with tokens"),
+        ("{}", "found: no domain"),
+        ("law: many", "'many' instead of a number"),
+    ],
+)
+def test_what_is_no_size(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        supply_from(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(

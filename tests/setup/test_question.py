@@ -10,6 +10,7 @@ from method_options import options_for
 from tiny import write_lines
 
 from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.supply import supply_of
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.setup.domains import load_domains
@@ -17,6 +18,7 @@ from bydore_pyro.setup.places import KNOWN
 from bydore_pyro.setup.question import (
     bounds_of,
     consumed_tokens,
+    mixture_for,
     question_of,
     run_of,
     weights_in,
@@ -105,6 +107,23 @@ def test_references_are_what_everybody_knows_and_the_baseline(
     assert found.goal.baseline.tolist() == [0.75, 0, 0.25]
     mixture = Mixture(names=("c", "a"), weights=(0.25, 0.75))
     assert weights_in(mixture, three).tolist() == [0.75, 0, 0.25]
+
+
+def test_a_baseline_may_be_a_trainers_configuration(
+    store: Path, three: Domains, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "levanter.yaml"
+    path.write_text("data:\n  train_weights: {org/a: 0.75, C: 0.25}\ntrainer: {seed: 3}\n")
+    assert weights_of(str(path), three).tolist() == [0.75, 0, 0.25]
+    assert mixture_for(str(path), three).names == ("a", "c")
+    said = capsys.readouterr().err
+    assert "the weights are those in 'data.train_weights'; no other key is read" in said
+    assert "domains are called as in the data: 'a' for 'org/a', 'c' for 'C'" in said
+    assert "it names 2 of the data's 3 domains; without weight: b" in said
+    path.write_text("streams: {a: {repeat: 2}, b: {repeat: 2}, c: {repeat: 2}}")
+    there = supply_of(three.corpus.index, three.names)
+    sizes = torch.tensor([there[name].tokens for name in three.names]).double()
+    torch.testing.assert_close(weights_of(str(path), three), sizes / sizes.sum())
 
 
 def test_a_question_holds_all_of_it(store: Path, three: Domains) -> None:
