@@ -296,7 +296,9 @@ def _of_tuning(found: Mapping[str, Any], key: str) -> Listed:
 
 def _of_mixer(found: Mapping[str, Any], key: str) -> Listed:
     """The alignment handbook's and open-instruct's: parts of data sets, or numbers of rows."""
-    inside = found[key].get("datasets", found[key]) if isinstance(found[key], dict) else found[key]
+    inside = found[key]
+    if isinstance(inside, dict) and has_numbers(inside.get("datasets")):
+        inside = inside["datasets"]
     read = Listed(dict(inside)) if _is_plain(inside) else weights_of_entries(inside, key)
     above = [number_of(one, name) > 1 for name, one in read.weights.items()]
     if any(above) and not all(above):

@@ -52,11 +52,16 @@ def token_shares(
         supply: What there is of each domain that has more than 0; tokens need none.
 
     Raises:
-        DataError: When the unit needs counts of a domain that has none.
+        DataError: When the unit needs counts of a domain that has none, or all numbers are 0.
     """
     if unit != "tokens":
         numbers = {n: v * _tokens_of_one(n, unit, supply) if v else 0.0 for n, v in numbers.items()}
-    total = math.fsum(numbers.values())
+    try:
+        total = math.fsum(numbers.values())
+    except OverflowError:
+        total = math.inf
+    if not 0 < total < math.inf:
+        raise DataError(f"Expected numbers of domains with a sum above 0, found {total:g}")
     return {name: number / total for name, number in numbers.items()}
 
 

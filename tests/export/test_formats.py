@@ -17,6 +17,7 @@ import yaml
 from bydore_pyro.errors import DataError
 from bydore_pyro.export.formats import (
     FORMATS,
+    UNITS,
     ExportConfig,
     Format,
     Share,
@@ -428,3 +429,41 @@ def test_shares_of_documents_are_not_read_back_as_shares_of_tokens(to: str, tmp_
     (tmp_path / "weights").write_text(export(mixture, config, lengths).text)
     with pytest.raises(DataError, match="shares of documents instead of tokens: bydore export"):
         mixture_from(tmp_path / "weights")
+
+
+# One document of law has 1,000 tokens, of web 400, of code 4,000; a run of 4 billion tokens.
+MIXED = Mixture(names=("law", "web", "code"), weights=(0.2, 0.5, 0.3))
+THERE = {
+    "law": Supply(1e9, 1e6, "rows"),
+    "web": Supply(4e9, 1e7, "rows"),
+    "code": Supply(2e9, 5e5, "rows"),
+}
+BY_HAND = {
+    "tokens": {"law": 0.2, "web": 0.5, "code": 0.3},
+    # 0.2 / 1000, 0.5 / 400 and 0.3 / 4000, divided by their sum, 0.001525.
+    "documents": {"law": 0.131148, "web": 0.819672, "code": 0.049180},
+    "epochs": {"law": 0.8, "web": 0.5, "code": 0.6},
+}
+
+
+@pytest.mark.parametrize(("to", "draws"), [(n, one) for n, f in FORMATS.items() for one in f.draws])
+def test_every_trainers_number_is_in_its_own_unit_and_read_back_as_tokens(
+    to: str, draws: str, tmp_path: Path
+) -> None:
+    config = config_of(to, samples=draws, tokens=4e9)
+    found = export(MIXED, config, THERE)
+    unit = UNITS[config.drawn]
+    numbers = [f"{number:.5g}"[:6] for number in BY_HAND[unit].values()]
+    assert all(number in found.text for number in numbers)
+    assert [one.epochs for one in found.readings] == pytest.approx([0.8, 0.5, 0.6], abs=1e-5)
+    assert [one.documents for one in found.readings] == pytest.approx([8e5, 5e6, 3e5], rel=1e-5)
+    form = FORMATS[to]
+    assert form.number in {"probability", "samples", "token share", "rows", "epochs"}
+    if to not in ("datasets", "doremi", "megatron", "nemo"):  # JSON and a list have no comments
+        assert f"# Number: {form.number}. {form.means}\n" in found.text
+    if to in ("torchtitan", "litgpt"):
+        assert weights_of_module(found.text) == found.shares
+        return
+    (tmp_path / "weights").write_text(found.text)
+    read = mixture_from(tmp_path / "weights", names=MIXED.names, supply=THERE)
+    assert read.as_dict() == pytest.approx(MIXED.as_dict(), abs=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -247,3 +248,21 @@ def test_epochs_and_documents_become_tokens_by_counts_or_are_refused(
     assert found.as_dict() == {"law": pytest.approx(law), "web": pytest.approx(1 - law)}
     with pytest.raises(DataError, match=r"instead of .*tokens.*bydore weights FILE --data STORE"):
         mixture_from(tmp_path / "weights")
+
+
+@pytest.mark.parametrize("trainer", OF_OTHER_UNITS)
+def test_any_value_of_these_may_be_anything(trainer: str, tmp_path: Path) -> None:
+    path, read, refused = tmp_path / "weights.json", 0, []
+    for changed in replaced(yaml.safe_load(OF_OTHER_UNITS[trainer][0])):
+        path.write_text(json.dumps(changed))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                mixture = mixture_from(path, supply=THERE, names=["law", "web"])
+        except DataError as error:
+            refused.append(str(error))
+        else:
+            read += 1
+            assert math.fsum(mixture.weights) == pytest.approx(1)
+    assert refused
+    assert not any("\n" in line or "Traceback" in line for line in refused)

@@ -47,3 +47,9 @@ def test_shares_are_never_taken_for_epochs_where_counts_are_missing() -> None:
             convert(shares, "epochs", THERE)
     with pytest.raises(DataError, match="documents that there are of 'a', since the num"):
         token_shares(shares, "documents", {"a": Supply(9)})
+
+
+def test_nothing_is_no_mixture() -> None:
+    for numbers in ({"a": 0.0, "b": 0.0}, {"a": 1e308, "b": 1e308}):
+        with pytest.raises(DataError, match="numbers of domains with a sum above 0, found"):
+            token_shares(numbers, "epochs", THERE)
