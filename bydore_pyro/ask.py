@@ -66,38 +66,26 @@ def ask(
         ValueError: When no mixture meets the bounds under the forecast.
     """
     config = config or setup.AskConfig()
-    options = _options_for(run, asked, config)
-    record = _record_of(run)
-    whole = setup.load_domains(options, config.add, config.text_column)
-    kept = _kept(run, record, options, whole)
-    readings = list(measure.read_readings(run))
-    dropped = selected(config.drop, whole.names)
-    names = [name for name in whole.names if name not in dropped]
-    options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
-    seed = options.run.seed
-    # The same text is kept as for the search.
-    domains = setup.domains_of(options, whole.corpus, seed, search=True, count=whole.num_domains)
-    setup.tell_cautions(options, domains)
-    texts = setup.hashes_of(whole)
-    anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    opened = open_search(run, asked, config)
+    options, domains, anew = opened.options, opened.domains, opened.anew
     # Refused, as the mixtures, before anything is read.
     question = setup.question_of(options, domains)
     sources = [one for one in (config.mixture, config.against) if one is not None]
     mixtures = [_mixture_of(source, domains) for source in sources]
     given = [setup.weights_in(each, domains) for each in mixtures]
-    if given and (anew or not setup.forecasts(names, readings)):
-        raise DataError(
-            "Expected a search that read the losses of all these domains twice or more, for a "
-            "forecast of --mixture, found none"
-        )
+    if given:
+        opened.require_forecast("--mixture")
     cost = Cost()
-    targets = _targets(options, whole, domains, kept, anew, cost)
-    tried = None if anew else _own_trials(run, record, domains)
+    targets = opened.targets(cost)
+    tried = None if anew else _own_trials(run, opened.record, domains)
     plan = search.trial_plan(options, domains, out / "trials")
-    known = [] if anew else readings
+    known = [] if anew else opened.readings
+    seed = options.run.seed
     answer, _ = search.answered(question, targets, known, plan, cost, tried, seed=seed)
     metrics = setup.common_metrics(
-        *(options, domains, answer, cost, targets), measured_anew=anew, learning=record.learning
+        *(options, domains, answer, cost, targets),
+        measured_anew=anew,
+        learning=opened.record.learning,
     )
     judged = mixture = None
     if config.mixture is not None and answer.forecast is not None:
@@ -107,6 +95,90 @@ def ask(
         judged = outlook_of(answer.forecast, beside, given[0])
         mixture = mixtures[0]
     return Asked(options, domains, question, answer, metrics, judged, mixture)
+
+
+@dataclass(frozen=True)
+class OpenSearch:
+    """A finished search and what it is asked of, before any model is read.
+
+    Attributes:
+        options: Of the search, with the question's own.
+        record: What it found.
+        whole: Its text, with the domains that are added.
+        domains: Those that are to be trained on, and the targets.
+        kept: What it has measured.
+        branches: Of the last measurement.
+        anew: The domains whose text it has not measured.
+        readings: The losses that it knows, its own first.
+    """
+
+    options: setup.Options
+    record: setup.Metrics
+    whole: Domains
+    domains: Domains
+    kept: Sequence[measure.Measurement]
+    branches: Sequence[measure.Branch]
+    anew: tuple[str, ...]
+    readings: Sequence[measure.Reading]
+
+    def require_forecast(self, asking: str) -> None:
+        """Refuses a search that knows too few losses for a forecast of a mixture.
+
+        Args:
+            asking: What needs one, for the message.
+
+        Raises:
+            DataError: When it does.
+        """
+        if self.anew or not setup.forecasts(self.domains.names, self.readings):
+            raise DataError(
+                "Expected a search that read the losses of all these domains twice or more, for a "
+                f"forecast of {asking}, found none"
+            )
+
+    def targets(self, cost: Cost) -> setup.Targets:
+        """Reads the targets where the search was measured, and charges a counter."""
+        read = (self.options, self.whole, self.domains, self.kept, self.branches, self.anew)
+        return _targets(*read, cost)
+
+
+def open_search(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig) -> OpenSearch:
+    """Opens a finished search for a question, and prints what is to be known of its text.
+
+    Args:
+        run: Its folder.
+        asked: What is asked of the mixture; without targets, of the run's own.
+        config: How the search is asked.
+
+    Raises:
+        DataError: When the folder is no search's that kept its measurements, or see
+            `load_domains`.
+        RunFolderError: When the search has not ended.
+    """
+    options = _options_for(run, asked, config)
+    record = _record_of(run)
+    whole = setup.load_domains(options, config.add, config.text_column)
+    kept, branches = _kept(run, record, options, whole)
+    readings = measure.read_readings(run)
+    dropped = selected(config.drop, whole.names)
+    names = [name for name in whole.names if name not in dropped]
+    options = dataclasses.replace(options, run=dataclasses.replace(options.run, domains=names))
+    seed = options.run.seed
+    # The same text is kept as for the search.
+    domains = setup.domains_of(options, whole.corpus, seed, search=True, count=whole.num_domains)
+    setup.tell_cautions(options, domains)
+    texts = setup.hashes_of(whole)
+    anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    return OpenSearch(
+        options=options,
+        record=record,
+        whole=whole,
+        domains=domains,
+        kept=kept,
+        branches=branches,
+        anew=anew,
+        readings=readings,
+    )
 
 
 def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig) -> setup.Options:
@@ -146,8 +218,9 @@ def _record_of(run: Path) -> setup.Metrics:
 
 def _kept(
     run: Path, record: setup.Metrics, options: setup.Options, whole: Domains
-) -> list[measure.Measurement]:
-    """Returns the measurements of a search, which must be those that its record names."""
+) -> tuple[list[measure.Measurement], list[measure.Branch]]:
+    """Returns the measurements of a search and its branches, which must be those that its record
+    names."""
     kept = measure.read_measurements(run, setup.belongs_of(options, whole))
     if tuple(one.sha256 for one in kept) != record.measured:
         other = len(kept) == len(record.measured)
@@ -155,7 +228,17 @@ def _kept(
             f"Expected the {len(record.measured)} measurements that the search made in {run}, "
             f"found {'changed ones' if other else f'{len(kept)} from measured-1 on'}"
         )
-    return kept
+    if not record.branches:
+        return kept, []
+    belongs = setup.branches_belong_of(options, whole)
+    branches = measure.read_branches(run, kept[-1], belongs)
+    if tuple(one.sha256 for one in branches) != record.branches:
+        found = "changed ones" if len(branches) == len(record.branches) else len(branches)
+        raise DataError(
+            f"Expected the {len(record.branches)} branches that the search made in {run}, found "
+            f"{found}"
+        )
+    return kept, branches
 
 
 def _mixture_of(source: str, domains: Domains) -> Mixture:
@@ -195,13 +278,12 @@ def _targets(
     everything: Domains,
     asked: Domains,
     kept: Sequence[measure.Measurement],
+    branches: Sequence[measure.Branch],
     anew: Sequence[str],
     cost: Cost,
 ) -> setup.Targets:
     """Measures the domains that the search did not know where it measured the others, and reads the
     targets there."""
-    from tqdm import tqdm
-
     proxy, seed = setup.proxy_of(options, asked, cost), options.run.seed
     sketch = GradientSketch(proxy, options.search.sketch_size, seed)
     each = options.search.sequences_of_round(everything.num_domains)
@@ -213,5 +295,9 @@ def _targets(
             own = measure.measure(sketch, everything, each, one.step, known)
         return dataclasses.replace(one, samples=own.samples)
 
-    measured = map(with_new, tqdm(kept, unit="round", desc="targets"))
-    return setup.targets_of(sketch, measured, asked, seed, order=everything.names)
+    measured = [with_new(one) for one in kept] if anew else kept
+    if branches and anew:
+        sequences = options.search.sequences_of_branches(everything.num_domains)
+        branches = measure.with_domains(branches, proxy, everything, sequences, anew)
+    order = everything.names
+    return setup.targets_of(sketch, measured, asked, seed, branches, order=order)

@@ -87,13 +87,28 @@ def bydore_steps(problem: trials.Problem, options: setup.Options) -> int:
         checked = 2 / 3 * domains * config.sequences_of_check(domains)  # two forward passes
         read = domains * measure.READ / 3  # one forward pass
         measured = (config.rounds * (sequences + read) + checked) / config.batch_sequences
-        other = measured - problem.evaluation_steps()  # no proxy of a search is evaluated
-        most = problem.steps_for("bydore", 1 / part, other / part)
+        count = config.number_of_branches(domains)
+        if count:  # one forward pass of all that is read, in each branch and before
+            texts = domains * config.sequences_of_branches(domains)
+            texts += options.run.validation_sequences
+            measured += (count + 1) * texts / (3 * config.batch_sequences)
+        # Branches are as long as they are asked to be, or shares of the search's own steps.
+        most = _searched(problem, measured, part, 1 + count * measure.MOST_OF_STEPS)
+        if most * measure.MOST_OF_STEPS > config.branch_steps:
+            most = _searched(problem, measured + count * config.branch_steps, part, 1.0)
         return max(2 ** (config.rounds - 1), min(config.steps, most))
     measured = linear.signal_sequences * min(domains, linear.signal_domains)
     update = linear.validation_batch + 2 / 3 * measured  # a finite difference: two forward passes
     step = 1 + update / config.batch_sequences  # in training steps
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
+
+
+def _searched(problem: trials.Problem, other: float, part: float, each: float) -> int:
+    """Returns the steps of a search within a part of the budget, of which each costs so much and
+    whose measurements cost so many more; no proxy of it is evaluated."""
+    return problem.steps_for(
+        "bydore", each / part, (other - each * problem.evaluation_steps()) / part
+    )
 
 
 def fit_bydore(problem: trials.Problem, options: setup.Options, folder: Path) -> methods.Fit:

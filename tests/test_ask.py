@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,25 @@ def test_it_answers_as_a_search_for_the_same_would(
     assert (out / "losses.json").read_bytes() == (measured_run / "losses.json").read_bytes(), (
         "what the search has read does not depend on its target"
     )
+
+
+def test_branches_are_part_of_what_a_search_has_measured(
+    measured_run: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    record = json.loads((measured_run / "metrics.json").read_text())
+    assert record["matching"]["responses"]
+    assert len(record["branches"]) == 3
+    spent = record["search"]["parts"]
+    assert spent["branch_train"]["tokens"] == 3 * 5 * 8 * 32, "an eighth of 40 steps each"
+    found = asked_of(measured_run, tmp_path, validation=["b"])
+    assert found.metrics.matching.responses
+    assert found.answer.mixture.as_dict()["b"] > 0.8
+    torn = tmp_path / "torn"
+    shutil.copytree(measured_run, torn)
+    shutil.rmtree(torn / "branch-2")
+    line = refused("ask", torn, "--validation", "b", "--out", tmp_path / "answer")
+    assert "Expected the 3 branches that the search made in" in line
+    assert line.endswith("found 1"), line
 
 
 def test_every_domain_as_a_target(measured_run: Path, tmp_path: Path) -> None:

@@ -103,10 +103,18 @@ def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path)
 
 def test_matching_takes_its_steps_or_fewer(text: Path, tmp_path: Path) -> None:
     """Two rounds of 3 x 8 + 32 sequences and 3 x 64 of one pass, and a check of two passes, are
-    (112 + 128 + 4) / 8 = 30.5 steps' worth."""
-    given = ("--steps", "100", "--check_sequences", "2", "--trials", "0")
-    for budget, expected in (("10", 100), ("0.4", 9), ("0.32", 2)):
-        options = options_for(text, *given, "--budget", budget)
+    (112 + 128 + 4) / 8 = 30.5 steps' worth. Branches read 3 x 8 + 32 sequences four times, 9.33
+    steps' worth, and are three times an eighth of the steps."""
+    given = ("--steps", "100", "--check_sequences", "2", "--trials", "0", "--branches")
+    for budget, branches, expected in (
+        ("10", "0", 100),
+        ("0.4", "0", 9),
+        ("0.32", "0", 2),
+        ("10", "24", 100),
+        ("0.6", "24", int((60 - 30.5 - 9.34) / (1 + 3 / 8))),
+        ("1.5", "24", int(150 - 30.5 - 9.34 - 3 * 8)),
+    ):
+        options = options_for(text, *given, branches, "--branch_steps", "8", "--budget", budget)
         problem = problem_of(options, load_domains(options), tmp_path / budget)
         assert bydore_steps(problem, options) == expected, budget
 

@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
 ROOMS = [
     *("errors", "terminal", "files", "command_line", "pieces", "core", "law", "mixture", "data"),
     *("shards", "targets", "proxy", "measure", "trials", "answer", "algorithm1", "tables"),
-    *("methods", "setup", "search", "ask", "fit", "export", "training", "evaluation", "report"),
-    "cli",
+    *("methods", "setup", "search", "ask", "check", "fit", "export", "training", "evaluation"),
+    *("report", "cli"),
 ]
 KNOW_PYRO = {"core", "law", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")

@@ -5,11 +5,13 @@
     readings of runs, transfer  --fit_law-->  law of every domain's loss
     law, targets' composition, targets' own losses at the runs  -->  Forecast
 
-A target is made of domains, in shares ``u`` (draws of the match's posterior), so its loss is
-``c sum_k u_k L_k(w)`` and a level that its own loss at the end of the search shows. ``c`` is 1; of
-a task it is what its loss in bits per byte falls by where that of every token of its answers falls
-by a nat. A level is the loss of one run, so it is as unsure as one run's noise. What the domains do
-not explain of a target, they do not explain of its loss: away from the runs the level scatters.
+A target is made of domains, in amounts ``u`` (draws of the match's posterior), so its loss is
+``sum_k u_k L_k(w)`` and a level that its own loss at the end of the search shows. Amounts of text
+sum to 1. Those of a task do not: its loss is in bits per byte, and its responses say by how much it
+falls. A level is the loss of one run, so it is as unsure as one run's noise. What the domains do
+not explain of a target, they do not explain of its loss: away from the runs the level scatters. How
+far a task's loss moves as its amounts say is unsure too: its way from that of the search is
+multiplied by a factor about 1.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ TOGETHER = 0.15
 # (`experiments/decisions.py`) a forecast's error was 0.19 in the root mean square; with this, and
 # the law's own part, it predicts 0.18.
 SCATTER = 0.3
+# Standard deviation of the logarithm of a task's factor: that of the slopes of 22 tasks' losses on
+# what their compositions say, over 60 mixtures with the domains' true losses
+# (`experiments/responses.py`).
+FACTOR = 0.28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +108,9 @@ class Target:
 
     Attributes:
         importance: Of all targets; they sum to 1.
-        compositions: Draws of what it is made of ``(D, K)``; one where it is known.
-        unexplained: Share of its gradient that no mixture explains.
+        compositions: Draws of what it is made of ``(D, K)``, in its unit for a nat of the domains;
+            one where it is known.
+        unexplained: Share of it that no mixture explains.
         unit: Of its loss.
         per_nat: By how much that falls where the loss of every token falls by a nat.
     """
@@ -127,6 +134,7 @@ class Forecast:
         compositions: What the targets are made of ``(S, Q, K)``; ``(Q, K)`` where it is known.
         levels: Of the targets, above what they are made of ``(S, Q)``, in their units.
         scatter: Standard deviation of a level away from the runs ``(Q,)``.
+        factor: That of the logarithm of each target's factor ``(Q,)``.
         known: What the law was fitted to.
         worst: Whether the worst target counts, not their mean.
     """
@@ -138,6 +146,7 @@ class Forecast:
     compositions: Tensor
     levels: Tensor
     scatter: Tensor
+    factor: Tensor
     known: RunLosses
     worst: bool = False
 
@@ -178,6 +187,12 @@ class Forecast:
         domains = losses_of(self.law, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         generator = torch.Generator().manual_seed(1)
+        if self.factor.any():
+            moved = torch.randn(self.levels.shape, generator=generator).double()  # (S, Q)
+            moved = (self.factor * (moved - moved.mean(0)) - self.factor.square() / 2).exp()
+            read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
+            start = read @ self.compositions.mT + self.levels[:, None]
+            targets = start + moved[:, None] * (targets - start)
         tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
         trained = tokens / tokens.sum(1, keepdim=True)
         whole = pad(mixtures, (0, trained.shape[1] - len(self.names)))
@@ -271,15 +286,14 @@ def forecast_of(
     for one in targets.values():  # of the draws, evenly spread over all
         places = torch.linspace(0, len(one.compositions) - 1, count).long()
         made = one.compositions[0] if known else one.compositions[places]
-        some.append(one.per_nat * made)
+        some.append(made)
     compositions = torch.stack(some, 0 if known else 1)
     # The last reading of the targets is that of one run, which lies off the law as each does.
-    last = len(runs.of_targets) - 1
-    read = draws.losses(runs.tokens[last : last + 1])[..., : len(names)]  # (S, 1, K)
+    read = _losses_at_level(draws, runs)[..., : len(names)]
     off = _off_the_law(draws.noise[:, None], seed=3)[..., : len(names)]
     unsure = (off @ compositions.mT)[:, 0]  # (S, Q)
     unsure = unsure - unsure.mean(0)  # it widens what is expected, and does not move it
-    levels = runs.of_targets[last] - (read @ compositions.mT)[:, 0] - unsure
+    levels = runs.of_targets[-1] - (read @ compositions.mT)[:, 0] - unsure
     return Forecast(
         names=tuple(names),
         importance={name: one.importance for name, one in targets.items()},
@@ -289,8 +303,15 @@ def forecast_of(
         levels=levels,
         scatter=SCATTER
         * torch.tensor([one.per_nat * one.unexplained for one in targets.values()]).double(),
+        factor=FACTOR * torch.tensor([one.unit != PER_TOKEN for one in targets.values()]).double(),
         known=runs,
     )
+
+
+def _losses_at_level(draws: LawDraws, runs: RunLosses) -> Tensor:
+    """Returns draws of the domains' losses at the run whose levels are known ``(S, 1, T)``."""
+    last = len(runs.of_targets)
+    return draws.losses(runs.tokens[last - 1 : last])
 
 
 def number_of_draws(domains: int) -> int:

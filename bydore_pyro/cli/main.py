@@ -16,6 +16,7 @@ COMMANDS = {
     "prepare": "Turns domains of text into a token store",
     "search": "Finds the domain weights that suit a validation set, and writes a run folder",
     "ask": "Answers other questions from what a search has measured",
+    "check": "Trains the proxy on mixtures, and compares its losses with the predicted ones",
     "fit": "Finds a mixture by any method, within a budget of FLOPs",
     "report": "Prints the results of runs",
     "export": "Writes a mixture in a trainer's format",

@@ -36,5 +36,9 @@ from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .posterior import draw_prior as draw_prior
 from .quadratic import value_and_derivatives as value_and_derivatives
+from .responses import FEWEST_BRANCHES as FEWEST_BRANCHES
+from .responses import Responses as Responses
+from .responses import composition_of as composition_of
+from .responses import left_out as left_out
 from .sparse import CONCENTRATIONS as CONCENTRATIONS
 from .sparse import SparseDirichlet as SparseDirichlet

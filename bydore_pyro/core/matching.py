@@ -180,6 +180,7 @@ class Matching:
         precision: ``A B^-1 A (K, K)``.
         optimum: ``u = s w``, the most likely one with ``u >= 0``, ``(K,)``.
         target: ``<m, m>``, in the unit of `cross`, without the bias of its own noise.
+        left_out: Where responses were measured, see `bydore_pyro.core.responses.left_out`.
     """
 
     gram: Tensor
@@ -189,6 +190,7 @@ class Matching:
     precision: Tensor
     optimum: Tensor
     target: float
+    left_out: float | None = None
 
     @property
     def residual(self) -> Tensor:
@@ -204,8 +206,13 @@ class Matching:
 
     @property
     def unexplained(self) -> float:
-        """Share of the target's gradient that no mixture of the domains explains, in [0, 1]; 1
-        where the gradient does not rise above its noise."""
+        """Share of the target that no mixture of the domains explains, in [0, 1].
+
+        Of its responses, if they were measured, to branches that the mixture was not fitted to;
+        else of its gradient. It is 1 where these do not rise above their noise.
+        """
+        if self.left_out is not None:
+            return self.left_out
         if not self.target > 0:
             return 1.0
         u = self.optimum

@@ -35,6 +35,7 @@ def least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
     roots = square_root(matrix + stiff)
 
     def solved(vector: Tensor) -> Tensor:
+        vector = vector - vector.max().clamp(max=0)  # the same on the simplex, and nearer to it
         multiplier = torch.zeros_like(stiff)
         for _ in range(ROUNDS):
             found = least(roots, vector + stiff - multiplier)

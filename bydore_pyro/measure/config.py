@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bydore_pyro import core
 from bydore_pyro.command_line import Checked, option
 
 MAX_SEQUENCES, MIN_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
+# Read in every branch, likewise, and the most of a domain.
+MAX_READ, MIN_READ, MOST_READ = 2048, 4, 48
+MOST_OF_STEPS = 1 / 8  # steps of a branch, as a share of the search's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +18,8 @@ class MatchingConfig(Checked):
     """How long a proxy trains, when its gradients are measured, and how many trial runs follow.
 
     Raises:
-        ValueError: When an option is out of its range, or `check_sequences` is 1.
+        ValueError: When an option is out of its range, `branches` is 1 or 2, or `check_sequences`
+            is 1.
     """
 
     steps: int = option(400, "Steps of the search, or of a training of the proxy.", least=1)
@@ -41,6 +46,17 @@ class MatchingConfig(Checked):
         "check off.",
         least=0,
     )
+    branches: int = option(
+        24,
+        "Matching: largest number of branches. After the last round each domain gets a branch: the "
+        "proxy trains on it alone for some steps more. How a target responds to the branches says "
+        "what it is made of, also where its gradients do not. Of more domains, those whose "
+        "gradients are alike share a branch. Two domains have none. 0 turns branches off.",
+        least=0,
+    )
+    branch_steps: int = option(
+        20, "Matching: steps of a branch; an eighth of --steps at most.", least=1
+    )
     trials: int = option(
         4,
         "Matching: number of trial runs, if the domains do not cover the target. New proxies train "
@@ -57,6 +73,8 @@ class MatchingConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.branches in (1, 2):
+            raise ValueError(f"Expected branches 0 or >= 3, actual {self.branches}")
         if self.check_sequences == 1:
             raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
 
@@ -80,9 +98,29 @@ class MatchingConfig(Checked):
         """Returns how many sequences of each domain the result is checked on, if it has them."""
         return min(self.check_sequences, self.sequences_of_round(num_domains))
 
+    @property
+    def steps_of_branch(self) -> int:
+        """Steps of a branch."""
+        return max(1, min(self.branch_steps, round(self.steps * MOST_OF_STEPS)))
+
+    def number_of_branches(self, num_domains: int) -> int:
+        """Returns how many branches a search measures; of fewer than three none can be left out,
+        to see what the others say of it."""
+        count = min(self.branches, num_domains)
+        return count if count >= core.FEWEST_BRANCHES else 0
+
+    def sequences_of_branches(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain are read in every branch."""
+        if not self.number_of_branches(num_domains):
+            return 0
+        most = min(MOST_READ, self.sequences_of_round(num_domains))
+        return min(most, max(MIN_READ, MAX_READ // num_domains))
+
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain are kept for a search: those that it measures,
-        and those that it is checked on."""
-        return self.rounds * self.sequences_of_round(num_domains) + self.sequences_of_check(
-            num_domains
+        those that it reads in branches, and those that it is checked on."""
+        return (
+            self.rounds * self.sequences_of_round(num_domains)
+            + self.sequences_of_branches(num_domains)
+            + self.sequences_of_check(num_domains)
         )

@@ -1,16 +1,17 @@
 """Readings: the losses of models that trained on known tokens, on held-out text of every domain.
 
 Every run is read on every domain, whatever its target: the search's own run at some of its steps,
-each trial at its end. The table ``losses.json`` in a run's folder holds all readings. The law of
-losses (`bydore_pyro.law.law`) is fitted to it.
+each trial and each run of a check at its end. The table ``losses.json`` in a run's folder holds all
+readings. The law of losses (`bydore_pyro.law.law`) is fitted to it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bydore_pyro import data, files, proxy, terminal
 from bydore_pyro.errors import expecting
@@ -27,11 +28,15 @@ class Reading:
         of: Which model, in words.
         tokens: On which it trained, by domain.
         losses: On held-out text by domain, nats per token.
+        run: Of a run of `bydore check`, the hash of all that it depends on; else "".
+        targets: Of such a run, on the targets of the search, each in its unit.
     """
 
     of: str
     tokens: Mapping[str, files.Number]
     losses: Mapping[str, files.Number]
+    run: str = ""
+    targets: Mapping[str, files.Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +63,11 @@ def read_losses(model: proxy.MeasuredModel, domains: data.Domains) -> dict[str, 
 
 def readings_text(readings: Sequence[Reading]) -> str:
     """Returns readings as the text of `READINGS`, with its hash."""
-    rows = [{"of": r.of, "tokens": dict(r.tokens), "losses": dict(r.losses)} for r in readings]
+    rows = []
+    for one in readings:
+        row: dict[str, Any] = {"of": one.of}
+        row |= {"tokens": dict(one.tokens), "losses": dict(one.losses)}
+        rows.append(row | ({"run": one.run, "targets": dict(one.targets)} if one.run else {}))
     content = {"readings": rows}
     return (
         json.dumps({**content, "sha256": files.content_hash(content)}, indent=2, allow_nan=False)

@@ -1,4 +1,4 @@
-"""The gradients of a target, at the parameters of each measurement of the domains.
+"""The gradients of a target, where the domains were measured, and its responses to branches.
 
 They are kept beside the measurement, in ``targets``, by the target's text: the next question about
 this text reads no model. Damaged ones, or those of another measurement, are read again.
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro import core, data, files, proxy
+from bydore_pyro.measure.branches import Branch, responses_of, samples_of
 from bydore_pyro.measure.measurement import Measurement, frozen, thawed
 
 TARGETS = "targets"
@@ -34,6 +35,7 @@ class TargetMeasurement:
         loss: Of the target, in its unit; of several targets, their mean by shares.
         sample: The target's gradients.
         metric: In which gradients are compared.
+        responses: Of the domains and the target, where branches began at this measurement.
         parts: The same of each domain of the target, by name, where they were asked for and are
             several.
     """
@@ -44,6 +46,7 @@ class TargetMeasurement:
     loss: float
     sample: core.Sample
     metric: core.Metric
+    responses: core.Responses | None = None
     parts: Mapping[str, TargetMeasurement] = field(default_factory=dict)
 
     def restricted(self, places: Sequence[int]) -> TargetMeasurement:
@@ -56,7 +59,8 @@ class TargetMeasurement:
             documents=tuple(whole.documents[k] for k in places),
         )
         parts = {name: part.restricted(places) for name, part in self.parts.items()}
-        return dataclasses.replace(self, evidence=evidence, parts=parts)
+        responses = None if self.responses is None else self.responses.restricted(places)
+        return dataclasses.replace(self, evidence=evidence, responses=responses, parts=parts)
 
     def residual(self, found: core.Matching, measured: Measurement) -> Tensor:
         """Returns ``W (m - sum_k u_k m_k)``, what the optimum leaves of the target, ``(S,)``."""
@@ -69,47 +73,68 @@ def read_target(
     sketch: proxy.GradientSketch,
     measured: Measurement,
     target: data.Domains,
+    branches: Sequence[Branch] = (),
     *,
     each: bool = False,
     anew: bool = False,
 ) -> TargetMeasurement:
-    """Reads the gradients of a target where a model was measured, or what is kept of them.
+    """Reads the gradients of a target where a model was measured, and its responses to branches, or
+    what is kept of them.
 
     Args:
         sketch: Of the model, at the parameters of the measurement (`set_parameters`).
         measured: Of the domains, in the order of the evidence.
         target: Its validation set is the target.
+        branches: That began at this measurement; without any, no responses are read.
         each: Whether each domain of the target is read by itself too.
         anew: Whether they are read although they are kept.
 
     Raises:
         NonFiniteError: When a loss or a gradient is NaN or infinite.
     """
-    found = _samples(sketch, measured, target, anew)
+    found = _read(sketch, measured, target, branches, anew)
     samples = list(measured.samples.values())
     metric = core.Metric(samples)
     seen = [metric.of(one) for one in samples]
+    respond = tuple(samples_of(branches).values()) if branches else ()
 
-    def of(sample: core.Sample, loss: float) -> TargetMeasurement:
+    def of(one: _TargetPart) -> TargetMeasurement:
+        responses = None
+        if one.responses is not None:
+            responses = core.Responses(respond, one.responses)
         return TargetMeasurement(
             step=measured.step,
             sequences=sum(len(one.documents) for one in samples),
-            evidence=core.round_evidence(seen, metric.of(sample)),
-            loss=loss,
-            sample=sample,
+            evidence=core.round_evidence(seen, metric.of(one.gradients)),
+            loss=one.loss,
+            sample=one.gradients,
             metric=metric,
+            responses=responses,
         )
 
-    losses = {name: float(own.mean()) for name, (_, own) in found.items()}
     shares = target.validation_shares
+    loss = sum(shares[name] * one.loss for name, one in found.items())
+    responses = {n: one.responses for n, one in found.items() if one.responses is not None}
     whole = of(
-        _together({name: sample for name, (sample, _) in found.items()}, shares),
-        sum(shares[name] * loss for name, loss in losses.items()),
+        _TargetPart(
+            gradients=_together({name: one.gradients for name, one in found.items()}, shares),
+            responses=_together(responses, shares) if responses else None,
+            loss=loss,
+        )
     )
     if not each or len(found) == 1:
         return whole
-    parts = {name: of(sample, losses[name]) for name, (sample, _) in found.items()}
+    parts = {name: of(one) for name, one in found.items()}
     return dataclasses.replace(whole, parts=parts)
+
+
+@dataclass(frozen=True)
+class _TargetPart:
+    """What was read of a part of a target, as float16 keeps its gradients."""
+
+    gradients: core.Sample
+    responses: core.Sample | None
+    loss: float
 
 
 def _together(samples: Mapping[str, core.Sample], shares: Mapping[str, float]) -> core.Sample:
@@ -124,11 +149,14 @@ def _together(samples: Mapping[str, core.Sample], shares: Mapping[str, float]) -
     return core.Sample(torch.cat(gradients), torch.cat(documents))
 
 
-def _samples(
-    sketch: proxy.GradientSketch, measured: Measurement, target: data.Domains, anew: bool
-) -> dict[str, tuple[core.Sample, Tensor]]:
-    """Returns the gradients of each part of a target, as float16 keeps them, and the losses of its
-    documents ``(n,)``; keeps them."""
+def _read(
+    sketch: proxy.GradientSketch,
+    measured: Measurement,
+    target: data.Domains,
+    branches: Sequence[Branch],
+    anew: bool,
+) -> dict[str, _TargetPart]:
+    """Returns what was read of each part of a target; keeps it."""
     text = hashlib.sha256()
     for name, part in target.targets.items():
         text.update(f"{name} {tuple(part.tokens.shape)}".encode())
@@ -136,6 +164,8 @@ def _samples(
             if one is not None:
                 text.update(one.cpu().numpy().tobytes())
         text.update(part.documents.tobytes())
+    for branch in branches:
+        text.update(branch.sha256.encode())
     key = {"format": FORMAT, "measurement": measured.sha256}
 
     def read() -> dict[str, Any]:
@@ -151,6 +181,10 @@ def _samples(
             proxy.check_finite("gradient", gradients.sum(1), measured.step, [name] * len(values))
             sample = core.Sample(gradients, torch.from_numpy(part.documents))
             tree[name] = {"sample": frozen(sample), "losses": values}
+            if branches:
+                responses = responses_of(sketch.model, branches, part)
+                proxy.check_finite("response", responses.sum(1), measured.step, [name] * len(part))
+                tree[name]["responses"] = responses
         return tree
 
     if measured.folder is None:
@@ -161,4 +195,12 @@ def _samples(
         kept = files.Kept(place, key, replace=True, writes=writes)
         tree = read() if anew else kept.get_or(read)
         kept.put(tree)
-    return {name: (thawed(*own["sample"]), own["losses"]) for name, own in tree.items()}
+    return {name: _part(own) for name, own in tree.items()}
+
+
+def _part(own: Mapping[str, Any]) -> _TargetPart:
+    gradients = thawed(*own["sample"])
+    responses = None
+    if "responses" in own:
+        responses = core.Sample(own["responses"], gradients.documents)
+    return _TargetPart(gradients, responses, float(own["losses"].mean()))

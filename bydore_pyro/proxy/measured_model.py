@@ -254,9 +254,11 @@ class MeasuredModel:
         return self.evaluate_tokens(batch, part, chunk).mean().item()
 
     @torch.no_grad()
-    def evaluate_tokens(self, batch: Tensor, part: str, chunk: int = 64) -> Tensor:
-        """Returns every token's loss ``(N, T - 1)`` over sequences ``(N, T)``, nats."""
-        return torch.cat([self.token_losses(piece, part) for piece in batch.split(chunk)])
+    def evaluate_tokens(self, batch: Tensor, part: str, chunk: int = 64, **options: Any) -> Tensor:
+        """Returns every token's loss ``(N, T - 1)`` over sequences ``(N, T)``, nats; for the
+        options see `token_losses`."""
+        pieces = batch.split(chunk)
+        return torch.cat([self.token_losses(piece, part, **options) for piece in pieces])
 
 
 def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:

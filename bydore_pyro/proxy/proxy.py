@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -43,6 +44,13 @@ class Proxy(MeasuredModel):
             {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
+
+    def copied(self) -> Proxy:
+        """Returns a copy with the state of the optimiser, in memory of its own, counting anew."""
+        own = Proxy(copy.deepcopy(self.model), self.config, None, self.decay_steps, self.parallel)
+        own.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
+        own.steps = self.steps
+        return own
 
     @property
     def eta(self) -> float:

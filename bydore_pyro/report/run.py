@@ -72,7 +72,8 @@ class RunRecord:
     def uncovered(self) -> dict[str, float]:
         """What no mixture explains of the targets that the domains do not cover, by name."""
         shares = {name: float(one.unexplained) for name, one in self.metrics.targets.items()}
-        return {name: share for name, share in shares.items() if share > answer.COVERED}
+        most = answer.HARDLY if self.metrics.matching.responses else answer.COVERED
+        return {name: share for name, share in shares.items() if share > most}
 
     @property
     def prior(self) -> Mapping[str, float]:

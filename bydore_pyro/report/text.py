@@ -41,7 +41,7 @@ def report_text(*folders: Path) -> str:
 def _comparison(records: Sequence[RunRecord]) -> str:
     tables = (comparison_table(records), seeds_table(records))
     shown = [table.as_text() for table in tables if table.rows]
-    return "\n" + "\n\n".join([*map(_filled, cautions(records)), *shown])
+    return "\n" + "\n\n".join([*map(filled, cautions(records)), *shown])
 
 
 def _as_text(section: Section) -> Iterator[str]:
@@ -50,16 +50,17 @@ def _as_text(section: Section) -> Iterator[str]:
     for block in section.blocks:
         if isinstance(block, Verdict):
             text = f"{block.level:<7}  {block.heading} {block.figures}"
-            judged.append(_filled(text, " " * 9))
+            judged.append(filled(text, " " * 9))
         elif not isinstance(block, terminal.Table):
-            yield _filled(str(block))
+            yield filled(str(block))
         elif not block.folded:
             yield block.as_text()
     if judged:
         yield "\n".join(judged)
 
 
-def _filled(text: str, indent: str = "") -> str:
+def filled(text: str, indent: str = "") -> str:
+    """Returns a text in lines as wide as a terminal shows well, all but the first indented."""
     return fill(
         terminal.visible(text),
         WIDTH,

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro import core, data, files, measure, setup, terminal
+from bydore_pyro.errors import listed
 from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.algorithm1 import search_by_linear_evidence
@@ -63,14 +64,17 @@ def search(
     )
     with setup.broken_off(drive, cost):
         measured = _measured(options, domains, sketch, proxy, drive)
+        branches = _branches(options, domains, proxy, folder, measured[-1])
         terminal.tell("measured; next: the target, the posterior (it may take minutes), the answer")
         # Anew, where a search goes on too: all processes read, and what it costs is the same.
-        targets = setup.targets_of(sketch, measured, domains, seed, anew=True, with_guide=True)
+        targets = setup.targets_of(
+            sketch, measured, domains, seed, branches, anew=True, with_guide=True
+        )
         if not targets.drawn.convergence.settled:
             terminal.tell(
                 "warning: the draws of the posterior have not settled: intervals are rough"
             )
-        check, last, match = None, targets.rounds[-1], targets.found
+        check, last, match = None, targets.rounds[-1], targets.gradients
         if options.search.check_sequences:
             # On fresh text, at the parameters of the last measurement, which the model still has.
             with cost.part("check"):
@@ -104,15 +108,48 @@ def search(
                 _nats_per_token(targets, measured[-1]), domains.corpus.vocabulary, checkpoint=loaded
             ),
             measured=tuple(one.sha256 for one in measured) if keep else (),
+            branches=tuple(one.sha256 for one in branches) if keep else (),
         )
         if folder.writes:
             folder.write_text(measure.READINGS, measure.readings_text(readings))
         setup.leave_answer(folder, answer, metrics)
     if not keep and folder.writes:
-        for path in folder.path.glob("measured-*"):
-            shutil.rmtree(path)
+        for kind in (measure.MEASURED, measure.BRANCH):
+            for path in folder.path.glob(f"{kind}-*"):
+                shutil.rmtree(path)
     weights = np.array([list(one.weights.values()) for one in metrics.matching.rounds])
     return setup.Found(answer, metrics, proxy, weights, losses)
+
+
+def _branches(
+    options: setup.Options,
+    domains: data.Domains,
+    proxy: Proxy,
+    folder: files.RunFolder,
+    last: measure.Measurement,
+) -> list[measure.Branch]:
+    """Trains the branches of the last measurement; none where the options ask for none, of two
+    domains, or where the proxy does not train."""
+    config, count = options.search, domains.num_domains
+    if not config.number_of_branches(count) or not proxy.config.learning_rate:
+        return []
+    batch, steps = config.batch_sequences, config.steps_of_branch
+    least = dict(zip(domains.names, domains.trained() / (batch * steps), strict=True))
+    if again := [f"{name} {1 / share:.1f} times" for name, share in least.items() if share < 1]:
+        terminal.tell(f"a branch reads the text of small domains again: {listed(again, 5)}")
+    return measure.measure_branches(
+        domains,
+        proxy,
+        last,
+        most=config.branches,
+        steps=steps,
+        batch_sequences=batch,
+        sequences=config.sequences_of_branches(count),
+        seed=options.run.seed,
+        cluster=options.run.cluster,
+        folder=folder.path,
+        belongs=setup.branches_belong_of(options, domains),
+    )
 
 
 def _nats_per_token(targets: setup.Targets, last: measure.Measurement) -> float | None:

@@ -1,5 +1,8 @@
 from .cautions import tell_cautions as tell_cautions
+from .check_config import RESULT as RESULT
+from .check_config import CheckConfig as CheckConfig
 from .domains import belongs_of as belongs_of
+from .domains import branches_belong_of as branches_belong_of
 from .domains import domains_of as domains_of
 from .domains import hashes_of as hashes_of
 from .domains import language_model as language_model

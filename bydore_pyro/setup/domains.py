@@ -353,3 +353,18 @@ def belongs_of(options: Options, domains: data.Domains) -> dict[str, Any]:
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,
     }
+
+
+def branches_belong_of(options: Options, domains: data.Domains) -> dict[str, Any]:
+    """Returns what the branches of a search depend on, beside its measurements.
+
+    Raises:
+        DataError: See `belongs_of`.
+    """
+    config = options.search
+    training = {
+        "branches": config.branches,
+        "branch_steps": config.steps_of_branch,
+        "batch_sequences": config.batch_sequences,
+    }
+    return belongs_of(options, domains) | training

@@ -20,7 +20,7 @@ from bydore_pyro.setup.record import (
     Metrics,
     RoundRecord,
 )
-from bydore_pyro.setup.targets import Targets
+from bydore_pyro.setup.targets import Targets, composition
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
 # that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
@@ -85,6 +85,7 @@ def common_metrics(
         names, rounds = domains.names, targets.rounds
         more["matching"] = MatchingRecord(
             unexplained=targets.found.unexplained,
+            responses=targets.found.left_out is not None,
             scale=targets.found.scale,
             rounds=tuple(_round_record(names, rounds[: n + 1]) for n in range(len(rounds))),
             draws=targets.drawn.convergence,
@@ -112,7 +113,7 @@ def common_metrics(
 def _round_record(names: Sequence[str], rounds: Sequence[measure.TargetMeasurement]) -> RoundRecord:
     """Returns what the last of some rounds found, alone and with those before it."""
     last = rounds[-1]
-    found, alone = core.match([one.evidence for one in rounds]), core.match([last.evidence])
+    found, alone = composition(rounds), composition([last])
     return RoundRecord(
         step=last.step,
         sequences=last.sequences,

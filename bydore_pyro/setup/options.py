@@ -51,7 +51,7 @@ SMOKE = {
 
 ENVIRONMENT = "environment"
 # Options of one evidence, which have no effect with the other; --smoke sets some of them.
-OF_MATCHING = ("sketch_size", "trial_share")
+OF_MATCHING = ("sketch_size", "branches", "branch_steps", "trial_share")
 OF_MATCHING_IN_SMOKE = ("rounds", "round_sequences", "check_sequences", "trials")
 OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
 OF_LINEAR_IN_SMOKE = ("guide_warmup", "validation_batch")
@@ -243,9 +243,10 @@ class Options:
             warn_idle(self.linear, () if run.smoke else OF_LINEAR_IN_SMOKE, "evidence matching")
         if run.checkpoint is not None:
             if not run.smoke:
-                warn_idle(search, ("steps", "rounds", "trials", "trial_share"), "a checkpoint")
+                idle = ("steps", "rounds", "branches", "branch_steps", "trials", "trial_share")
+                warn_idle(search, idle, "a checkpoint")
             run = dataclasses.replace(run, checkpoint_every=0)  # it would hold the model again
-            search = dataclasses.replace(search, rounds=1, trials=0)
+            search = dataclasses.replace(search, rounds=1, branches=0, trials=0)
         elif run.tokens is not None:
             steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
             search = dataclasses.replace(search, steps=steps)

@@ -38,7 +38,8 @@ class MatchingRecord:
     """The plain numbers of a search by gradient matching (`Matching`, whose tensors are not kept).
 
     Attributes:
-        unexplained: Share of the target's gradient that no mixture explains.
+        unexplained: Share of the target that no mixture explains (`Matching.unexplained`).
+        responses: Whether that is of its responses to branches, not of its gradient.
         scale: Of the match.
         rounds: By the evidence of all rounds up to each.
         draws: Whether the draws are the posterior's.
@@ -46,6 +47,7 @@ class MatchingRecord:
     """
 
     unexplained: files.Number | None = None
+    responses: bool = False
     scale: files.Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
     draws: core.Convergence = dataclasses.field(default_factory=core.Convergence)
@@ -61,7 +63,7 @@ class TargetRecord:
         composition: What it is made of: the posterior's mean.
         low: The ends of 94 % intervals.
         high: Likewise.
-        unexplained: The share of its gradient that no mixture explains.
+        unexplained: The share of it that no mixture explains, likewise.
         loss: Where it was read last.
         unit: Of the loss.
         nats_per_token: The same loss; None where choices are scored.
@@ -127,6 +129,7 @@ class Metrics(MethodDetails):
         measured_anew: The domains that were measured for an answer, because the search did not know
             their text.
         measured: Hashes of the search's measurements, in the order of the rounds.
+        branches: Hashes of its branches.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -147,6 +150,7 @@ class Metrics(MethodDetails):
     guide_fit: core.GuideFit | None = None
     measured_anew: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
     run_tokens: files.Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: files.Number | None = None

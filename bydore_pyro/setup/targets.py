@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro import answer, core, data, measure, proxy
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.mixture import by_name
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.record import TargetRecord
@@ -26,13 +27,15 @@ class Targets:
     Attributes:
         names: The domains.
         rounds: Of all of them together.
-        found: The evidence of the rounds.
+        gradients: The evidence of the rounds.
+        found: The same with the responses to branches, where there are any.
         drawn: Its posterior.
         compositions: Draws of what each is made of ``(D, K)``, by name.
+        scales: Draws of what a nat of the domains is worth in the unit of each ``(D,)``, by name.
         importance: Of each, of sum 1.
         losses: Of each, where the search was read ``(R, Q)``, in its unit; None where the targets
             are the domains, whose losses all runs are read on.
-        unexplained: Share of each one's gradient that no mixture explains.
+        unexplained: Share of each that no mixture explains (`Matching.unexplained`).
         texts: Of each, by name.
         told: Of those that are tasks, the fields of `Told`, by name.
         measured: The domains, and behind them others that the runs trained on too.
@@ -41,9 +44,11 @@ class Targets:
 
     names: tuple[str, ...]
     rounds: Sequence[measure.TargetMeasurement]
+    gradients: core.Matching
     found: core.Matching
     drawn: core.Posterior
     compositions: Mapping[str, Tensor]
+    scales: Mapping[str, Tensor]
     importance: Mapping[str, float]
     losses: Tensor | None
     unexplained: Sequence[float]
@@ -77,7 +82,7 @@ class Targets:
         targets = {
             name: answer.Target(
                 importance=share,
-                compositions=self.compositions[name],
+                compositions=self.scales[name][:, None] * self.compositions[name],
                 unexplained=unexplained,
                 unit=self.texts[name].unit,
                 per_nat=self.texts[name].per_nat,
@@ -121,9 +126,10 @@ def targets_are_domains(domains: data.Domains) -> bool:
 
 def targets_of(
     sketch: proxy.GradientSketch,
-    measured: Iterable[measure.Measurement],
+    measured: Sequence[measure.Measurement],
     domains: data.Domains,
     seed: int,
+    branches: Sequence[measure.Branch] = (),
     *,
     order: Sequence[str] | None = None,
     anew: bool = False,
@@ -139,46 +145,56 @@ def targets_of(
         measured: Of the domains.
         domains: Of the question.
         seed: Of the draws.
+        branches: Of the last measurement.
         order: Names of the measured domains, where some of them are not to be trained on.
         anew: See `read_target`.
         with_guide: See `draw_posterior`.
     """
+    from tqdm import tqdm
+
     alike, cost = targets_are_domains(domains), sketch.model.cost
     order = list(order or domains.names)
     others = [name for name in order if name not in domains.names]
     places = [order.index(name) for name in (*domains.names, *others)]
     whole = []
-    for one in measured:
+    for one in tqdm(measured, unit="round", desc="targets", delay=measure.DELAY, leave=None):
+        begun = branches if one is measured[-1] else ()
         measure.set_parameters(sketch.model, one)
         with cost.part("gradients"):
-            read = measure.read_target(sketch, one, domains, each=not alike, anew=anew)
+            read = measure.read_target(sketch, one, domains, begun, each=not alike, anew=anew)
         whole.append(read.restricted(places))
     rounds = [one.restricted(range(domains.num_domains)) for one in whole]
     names, losses = tuple(domains.validation_shares), None
     with cost.part("guide"):
-        found = core.match([one.evidence for one in rounds])
-        transfer = core.match([one.evidence for one in whole]).gram if others else found.gram
+        gradients = core.match([one.evidence for one in rounds])
+        found = composition(rounds)
+        transfer = core.match([one.evidence for one in whole]).gram if others else gradients.gram
         drawn = core.draw_posterior(found, with_guide=with_guide, seed=seed)
-        compositions, unexplained = {names[0]: drawn.weights}, [found.unexplained]
+        posteriors, unexplained = {names[0]: (found, drawn)}, [found.unexplained]
         if alike:
             own = torch.eye(len(names)).double()
             compositions = {name: own[domains.names.index(name)][None] for name in names}
+            scales = {name: torch.ones(1).double() for name in names}
             unexplained = [0.0] * len(names)
         else:
             parts = [one.parts or {names[0]: one} for one in rounds]
             losses = torch.tensor([[of[name].loss for name in names] for of in parts]).double()
             if len(names) > 1:
-                alone = {name: core.match([of[name].evidence for of in parts]) for name in names}
-                compositions = {
-                    name: core.draw_posterior(one, seed=seed).weights for name, one in alone.items()
+                alone = {name: composition([of[name] for of in parts]) for name in names}
+                posteriors = {
+                    name: (one, core.draw_posterior(one, seed=seed)) for name, one in alone.items()
                 }
                 unexplained = [one.unexplained for one in alone.values()]
+            compositions = {name: one.weights for name, (_, one) in posteriors.items()}
+            scales = {n: _scale(domains.targets[n], *one) for n, one in posteriors.items()}
     return Targets(
         names=domains.names,
         rounds=rounds,
+        gradients=gradients,
         found=found,
         drawn=drawn,
         compositions=compositions,
+        scales=scales,
         importance=domains.validation_shares,
         losses=losses,
         unexplained=unexplained,
@@ -187,6 +203,23 @@ def targets_of(
         measured=(*domains.names, *others),
         transfer=transfer,
     )
+
+
+def _scale(text: data.Sequences, found: core.Matching, drawn: core.Posterior) -> Tensor:
+    """Returns draws of what a nat of the domains is worth in a text's unit ``(D,)``.
+
+    Of plain text it is a nat. Of a task its responses say so; without any it is what the loss falls
+    by where that of every token of its answers falls by a nat.
+    """
+    if text.unit != PER_TOKEN and found.left_out is not None:
+        return drawn.scale
+    return torch.full_like(drawn.scale, text.per_nat)
+
+
+def composition(rounds: Sequence[measure.TargetMeasurement]) -> core.Matching:
+    """Returns what rounds say together: their gradients, and the responses of the last round, if
+    branches began there."""
+    return core.composition_of([one.evidence for one in rounds], rounds[-1].responses)
 
 
 def search_readings(

@@ -21,6 +21,7 @@ from bydore_pyro.answer.answer import (
     answer_of,
     by_law,
     candidate,
+    covered_up_to,
 )
 from bydore_pyro.answer.best import best_of
 from bydore_pyro.answer.outlook import outlook_of
@@ -267,6 +268,9 @@ def test_what_decides_by_the_law() -> None:
     unsure = planted_forecast(unexplained=0.7)
     assert by_law(covered(COVERED - 0.01), question(), unsure)
     assert not by_law(covered(COVERED + 0.01), question(), unsure)
+    responds = dataclasses.replace(covered(0.9), left_out=COVERED + 0.01)
+    assert covered_up_to(responds) > COVERED == covered_up_to(covered(0.9))
+    assert by_law(responds, question(), unsure), "its responses are explained"
     assert by_law(covered(0.9), question(objective="worst"), unsure), "trials have no such loss"
     assert by_law(covered(0.9), question(), planted_forecast()), "all is known of the targets"
     assert not by_law(covered(0.0), question(), None)

@@ -94,6 +94,8 @@ def refused(config: type, name: str, value: Any) -> str:
     """What a class of options says of a value; "" where it takes it."""
     known = {each.name for each in dataclasses.fields(config)}
     needed = {key: given for key, given in NEEDED.items() if key in known}
+    if typing.get_type_hints(config).get("mixture") == list[str]:
+        needed["mixture"] = ["x"]
     try:
         config(**{**needed, name: value})
     except ValueError as error:

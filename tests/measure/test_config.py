@@ -25,4 +25,19 @@ def test_many_domains_are_measured_on_fewer_sequences() -> None:
         assert config.sequences_of_round(domains) == expected
     assert MatchingConfig(round_sequences=4).sequences_of_round(10_000) == 4
     assert MatchingConfig(round_sequences=4).sequences_of_check(4) == 4
-    assert config.measured_sequences(4) == 3 * 128 + 32
+    assert config.measured_sequences(4) == 3 * 128 + 48 + 32
+
+
+def test_branches_are_short_and_read_little_of_many_domains() -> None:
+    config = MatchingConfig()
+    assert config.steps_of_branch == 20
+    assert MatchingConfig(steps=80).steps_of_branch == 10, "an eighth of the steps"
+    assert MatchingConfig(steps=2).steps_of_branch == 1
+    for domains, expected in ((2, 0), (3, 48), (42, 48), (100, 20), (1000, 4)):
+        assert config.sequences_of_branches(domains) == expected
+    assert [config.number_of_branches(k) for k in (2, 3, 13, 24, 100)] == [0, 3, 13, 24, 24]
+    with pytest.raises(ValueError, match="branches 0 or >= 3, actual 2"):
+        MatchingConfig(branches=2)
+    assert MatchingConfig(branches=0).sequences_of_branches(4) == 0
+    without = MatchingConfig(branches=0).measured_sequences(4)
+    assert without == config.measured_sequences(4) - 48

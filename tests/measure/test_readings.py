@@ -27,6 +27,7 @@ from bydore_pyro.proxy.proxy import Proxy
 ROWS = [
     Reading(of="the search after 3 steps", tokens={"a": 1.5, "b": 2.0}, losses={"a": 3.25}),
     Reading(of="trial 1", tokens={"a": 0.0, "b": 7.0}, losses={"a": 3.0, "b": 0.1 + 0.2}),
+    Reading(of="check", tokens={"a": 7.0}, losses={"a": 2.0}, run="0a1b", targets={"quiz": 0.5}),
 ]
 
 
@@ -53,6 +54,7 @@ def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
         read_readings(tmp_path)
     (tmp_path / READINGS).write_text(readings_text(ROWS))
     assert read_readings(tmp_path) == tuple(ROWS), "to the last bit"
+    assert readings_text(ROWS).count('"run"') == 1, "the search's own are as they were"
 
 
 def test_a_table_that_was_changed_is_refused(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
     corpus = random_store(tokens=12800, documents=100)
     few = Text(corpus.train["c"][:384], corpus.train["c"].ends[:3])
     short = dataclasses.replace(corpus, train={**corpus.train, "c": few})
-    config = dataclasses.replace(CONFIG, steps=200, batch_sequences=16, rounds=1)
+    config = dataclasses.replace(CONFIG, steps=200, batch_sequences=16, rounds=1, branches=0)
     run = finished(config, short, seed=3, learning_rate=0.1)
     assert run.domains.epochs()["c"] > 40
     aside = loss_of_c(run)

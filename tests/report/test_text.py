@@ -15,7 +15,7 @@ from report_runs import (
 
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.report.run import read_run
-from bydore_pyro.report.text import cautions, report_text
+from bydore_pyro.report.text import WIDTH, cautions, filled, report_text
 
 
 def test_one_run_has_its_weights_its_files_and_the_next_commands(tmp_path: Path) -> None:
@@ -30,6 +30,14 @@ def test_several_runs_are_one_table(tmp_path: Path) -> None:
     lines = report_text(*runs).splitlines()
     assert len([line for line in lines if line.split()[:1] == ["method"]]) == 1
     assert not any("Next:" in line or line.startswith("good ") for line in lines)
+
+
+def test_lines_have_a_width_and_no_name_steers_the_terminal() -> None:
+    lines = filled("word " * 60 + "\x1b[2J", " " * 4).splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= WIDTH
+    assert all(line.startswith("    word") for line in lines[1:])
+    assert lines[-1].endswith("\\x1b[2J")
 
 
 def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ from bydore_pyro.setup.record import TargetRecord
 SETTLED, DECIDED = "Has it settled?", "How much is decided?"
 FITS = "Is the posterior's width to be believed?"
 REPEATS = "Is text read too often?"
-COVERED, CHECKED = "Do the domains cover the target?", "Does the mixture hold on fresh text?"
+COVERED, CHECKED = (
+    "Do the domains cover the target?",
+    "Does the match of gradients hold on fresh text?",
+)
 ROUNDS = matching_of()["rounds"]
 
 

@@ -18,6 +18,7 @@ from bydore_pyro.errors import DataError
 from bydore_pyro.setup.cautions import CAUTIONS
 from bydore_pyro.setup.domains import (
     belongs_of,
+    branches_belong_of,
     domains_of,
     hashes_of,
     language_model,
@@ -175,6 +176,9 @@ def test_measurements_belong_to_a_models_configuration(store: Path, tmp_path: Pa
     domains = load_domains(given)
     assert found[0]["domains"] == hashes_of(domains)
     assert list(hashes_of(domains)) == list(domains.names)
+    of_branches = branches_belong_of(given, domains)
+    assert of_branches.items() >= belongs_of(given, domains).items()
+    assert of_branches["branch_steps"] == given.search.steps_of_branch
 
 
 def test_documents_that_hold_questions_are_left_out_of_training(
