@@ -31,7 +31,8 @@ NO_DOMAIN = {
     r"warmup\w*|dropout|momentum|(adam_)?(beta_?[12]|eps|epsilon)|(grad(ient)?_)?clip\w*|"
     r"temperature|((global|micro|train)_)?batch(_size)?|gpus?|nodes|world_size|fold|rank|trial|"
     r"version|(max|num|total|train)_(steps|epochs|tokens)|steps",
-    "a total": r"total|sum|(total|sum)_(of_)?weights?|weights?_(sum|total)",
+    "a total": r"((grand|sub|over_?all)_?)?(total|sum)|(total|sum)_(of_)?weights?|"
+    r"weights?_(sum|total)|overall|in_all",
 }
 
 
@@ -91,7 +92,7 @@ def number_of(value: Any, name: str) -> float:
         number = math.inf
     if not 0 <= number < math.inf:
         raise ValueError(f"{number} as the weight of {name!r:.60}")
-    return number
+    return number + 0.0  # a text may say -0
 
 
 def paired(names: Sequence[Any], weights: Any) -> dict[str, Any]:

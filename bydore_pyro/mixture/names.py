@@ -21,9 +21,9 @@ def matched(names: Collection[str], known: Collection[str]) -> dict[str, str]:
     """Returns what names are called among known ones, of those that are called otherwise there.
 
     A name that is known stays. Another stands for the one known name that is equal to it in this
-    order: but for upper and lower case, `-` and `_`; by the last element of the path, of either or
-    of both; but for `train_`, `_text_document` and the ends of files; or where one of both begins
-    the other, up to a separator.
+    order: but for upper and lower case, `-` and `_`, and spaces around it; by the last element of
+    the path, of either or of both; but for `train_`, `_text_document` and the ends of files; or
+    where one of both begins the other, up to a separator.
 
     Raises:
         DataError: When a name matches two known ones, or two names match the same.
@@ -62,7 +62,7 @@ def _rules(name: str) -> Iterator[Any]:
 
 
 def _plain(name: str) -> str:
-    return name.casefold().replace("-", "_")
+    return name.strip().casefold().replace("-", "_")
 
 
 def _last(name: str) -> str:

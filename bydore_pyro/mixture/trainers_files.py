@@ -19,6 +19,7 @@ GPT-NeoX, LLaMA-Factory | tokens |
 | `dataset_mixer`, `dataset_mixture` | alignment handbook, open-instruct | epochs |
 | `weights`, `mixture`, `mix` and the like: names and numbers, a list or a tree of entries | \
 olmix and others | tokens |
+| anything else, if it alone is a list of entries | | tokens |
 
 An entry has a name (`name`, `domain`, `path` and others) and a number (`weight`, `proportion` and
 others). In a tree it has entries of its own, whose numbers sum to 1.
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from bydore_pyro.mixture.entries import has_numbers, weights_of_entries
@@ -56,6 +58,7 @@ OF_PUBLIC_PILE = "Pile-CC"  # a name that the Pile's public copies alone have
 #: Sections that are not trained on.
 HELD_OUT = re.compile(r"(valid(ation)?|val|eval(uation)?|test|dev|held_?out)([_-].*)?", re.I)
 PHASE = re.compile(r"(phase|stage)_?[0-9]+_weights")
+OPTION = "--data-path"  # of Megatron-LM
 STRUCTURE = re.compile(r"[\[\]{}\"',]|:$|^[-#|]$")  # in the words of JSON, YAML and tables
 
 
@@ -63,17 +66,22 @@ STRUCTURE = re.compile(r"[\[\]{}\"',]|:$|^[-#|]$")  # in the words of JSON, YAML
 
 
 def blend_of(text: str) -> Listed | None:
-    """Reads weights and prefixes in turn, in one line or in lines; None if the text is none such.
+    """Reads weights and prefixes in turn, in one line or in lines, or behind `--data-path` in a
+    command; None if the text is none such.
 
     Raises:
-        ValueError: When it begins so, and then has a weight that is no number, or no prefix.
+        ValueError: When it begins so, and then has a weight that is no number, or no prefix; or
+            when a text has that option twice.
     """
     lines = [line.rstrip("\\").split() for line in text.splitlines() if line.strip()]
     if lines and all(len(line) == 2 and NUMBER.fullmatch(line[0]) for line in lines):
         return _of_paths([path for _, path in lines], [weight for weight, _ in lines])
     words = [word for line in lines for word in line]
-    if words[:1] == ["--data-path"]:
-        lines = [words := words[1:]]
+    if OPTION in words:
+        if words.count(OPTION) > 1:
+            raise ValueError(f"{OPTION} twice: keep one of them")
+        behind = words[words.index(OPTION) + 1 :]
+        lines = [words := [*takewhile(lambda word: not word.startswith("-"), behind)]]
     if len(words) < 2 or any(map(STRUCTURE.search, words)) or not NUMBER.fullmatch(words[0]):
         return None
     if len(lines) > 1 and any(len(line) != 2 for line in lines):
@@ -92,12 +100,18 @@ def blend_of(text: str) -> Listed | None:
 # ---- anywhere in JSON, YAML or TOML
 
 
+_Reader = Callable[[Mapping[str, Any], str], Listed]  # of the mapping with a key, and the key
+#: Returns the keys of a mapping under which weights stand, each with what reads them.
+_Finder = Callable[[Mapping[str, Any]], dict[str, _Reader]]
+
+
 class _Place(NamedTuple):
-    """Where weights stand in a file, the mapping with them, and how they are read."""
+    """Where weights stand in a file, the mapping with them, and what reads them."""
 
     name: str
     found: Mapping[str, Any]
     key: str
+    reader: _Reader
 
     def read(self) -> Listed:
         """Returns the weights.
@@ -105,8 +119,20 @@ class _Place(NamedTuple):
         Raises:
             ValueError: When they lack what belongs to their layout.
         """
-        layout = LAYOUTS["phases" if PHASE.fullmatch(self.key) else self.key]
-        return layout.read(self.found, self.key)
+        return self.reader(self.found, self.key)
+
+
+def _layouts_in(found: Mapping[str, Any]) -> dict[str, _Reader]:
+    """Finds what trainers call their weights."""
+    phases = [key for key in found if isinstance(key, str) and PHASE.fullmatch(key)]
+    keys = [key for key, layout in LAYOUTS.items() if layout.accepts(found, key)]
+    return dict.fromkeys(phases[:1], _of_phases) | {key: LAYOUTS[key].read for key in keys}
+
+
+def _lists_in(found: Mapping[str, Any]) -> dict[str, _Reader]:
+    """Finds lists of entries with numbers, whatever they are called."""
+    keys = [key for key, one in found.items() if isinstance(one, list) and has_numbers(one)]
+    return dict.fromkeys(keys, _of_list_called)
 
 
 def trainers_weights(found: Any) -> Listed | None:
@@ -120,12 +146,13 @@ def trainers_weights(found: Any) -> Listed | None:
         return _of_list(found)
     if not isinstance(found, dict):
         return None
-    places = [*_places(found)]
-    if places:
+    if places := [*_places(found, _layouts_in)]:
         return _read(places)
     entries = [one for name, one in found.items() if not COMMENT.fullmatch(str(name))]
     if entries and all(has_numbers([one]) for one in entries):
         return weights_of_entries(found, "the file")
+    if places := [*_places(found, _lists_in)]:
+        return _read(places)
     return None
 
 
@@ -144,7 +171,9 @@ def _read(places: Sequence[_Place]) -> Listed:
     return first._replace(remarks=remarks)
 
 
-def _places(found: Any, name: str = "", seen: set[int] | None = None) -> Iterator[_Place]:
+def _places(
+    found: Any, finder: _Finder, name: str = "", seen: set[int] | None = None
+) -> Iterator[_Place]:
     """Yields where weights stand in a file.
 
     What is held out, a comment, or weights is not looked into; what an alias names again neither.
@@ -154,23 +183,25 @@ def _places(found: Any, name: str = "", seen: set[int] | None = None) -> Iterato
         inside = [(f"{name}[{number}]", one) for number, one in enumerate(found)]
     elif isinstance(found, dict):
         dot = "." if name else ""
-        phases = [key for key in found if isinstance(key, str) and PHASE.fullmatch(key)]
-        keys = [key for key, layout in LAYOUTS.items() if layout.accepts(found, key)]
-        for key in (*phases[:1], *keys):
-            yield _Place(f"{name}{dot}{key}", found, key)
-        taken = {*phases, *keys}
+        known = {
+            key: one
+            for key, one in found.items()
+            if isinstance(key, str) and not (COMMENT.fullmatch(key) or HELD_OUT.fullmatch(key))
+        }
+        taken = finder(known)
+        for key, reader in taken.items():
+            yield _Place(f"{name}{dot}{key}", found, key, reader)
         inside = [
             (f"{name}{dot}{key}", one)
-            for key, one in found.items()
-            if isinstance(key, str)
-            and not (key in taken or COMMENT.fullmatch(key) or HELD_OUT.fullmatch(key))
+            for key, one in known.items()
+            if not (key in taken or PHASE.fullmatch(key))
         ]
     else:
         return
     for place, one in inside:
         if isinstance(one, dict | list) and id(one) not in seen:
             seen.add(id(one))
-            yield from _places(one, place, seen)
+            yield from _places(one, finder, place, seen)
 
 
 # ---- layouts of trainers
@@ -218,7 +249,7 @@ def _of_olmo_core(sources: Any) -> bool:
 
 def _of_stages(found: Mapping[str, Any], key: str) -> Listed:
     stage = _only(sequence(found, key))
-    inside = [*_places(stage, f"{key}[0]")]
+    inside = [*_places(stage, _layouts_in, f"{key}[0]")]
     if not inside:
         dataset = item(item(stage, "data", key), "dataset", f"data of {key}")
         raise ValueError(f"no weights in {sorted(mapping(dataset, f'dataset of {key}'))}")
@@ -317,6 +348,12 @@ def _of_any(found: Mapping[str, Any], key: str) -> Listed:
     return Listed(dict(found[key]), declared=False)
 
 
+def _of_list_called(found: Mapping[str, Any], key: str) -> Listed:
+    read = weights_of_entries(found[key], key)
+    remark = f"'{key}', the only list of names and numbers, is taken as the weights"
+    return read._replace(remarks=(*read.remarks, remark))
+
+
 # ---- what is taken for a layout
 
 
@@ -377,15 +414,11 @@ def _pair(found: Mapping[str, Any], key: str) -> bool:
     return isinstance(paths, list) and (PAIRS[key] in found or key.startswith("dataset_folder"))
 
 
-def _never(found: Mapping[str, Any], key: str) -> bool:
-    return False
-
-
 class _Layout(NamedTuple):
     """What weights under a key look like, and what reads them."""
 
     accepts: Callable[[Mapping[str, Any], str], bool]
-    read: Callable[[Mapping[str, Any], str], Listed]
+    read: _Reader
 
 
 #: Lists of paths, and where the list of their weights stands.
@@ -410,7 +443,6 @@ LAYOUTS: dict[str, _Layout] = {
     **dict.fromkeys(PAIRS, _Layout(_pair, _of_pairs)),
     "source_weights": _Layout(_nested, _of_bridge),
     "train_weights": _Layout(_nested, _of_levanter),
-    "phases": _Layout(_never, _of_phases),
     "train": _Layout(_train, _of_regmix),
     "train_domain_weights": _Layout(_nested, _of_doremi),
     **dict.fromkeys(BLENDS, _Layout(_blend, _of_blend)),

@@ -56,7 +56,8 @@ UNITS_SAID: dict[str, Unit] = {"shares of documents": "documents", "weights are 
 CONVERTS = "bydore weights FILE --data STORE --out MIXTURE converts them"
 ROUNDED = 0.005  # how far rounded weights may sum from 1
 MOST_ROUNDED = 1.05  # what shares rounded without care may sum to
-COUNTED = 1000  # a last number from which on it may be the sum of others: no ratio, no percentage
+COUNTED = 1000  # a last number from which on it may be the sum of others: no ratio
+WHOLE = 100  # a last number that may be so, too: of percentages
 SHOWN = 4  # names in a message
 
 
@@ -349,8 +350,12 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
     if len(content) > LARGEST:
         found = _large(text)
     else:
-        written = weights_of_sheet(text) or blend_of(text)
+        plain, comments = _without_comments(text)
+        written = weights_of_sheet(plain) or blend_of(plain)
         found = None if written else _parsed(text)
+        if written is not None and comments:
+            remark = f"left out as comments: {listed([repr(c) for c in comments], SHOWN)}"
+            written = written._replace(remarks=(*written.remarks, remark))
     if isinstance(found, dict) and str(found.get("format")).startswith(FORMAT.split("/")[0]):
         return found
     if key is not None and isinstance(found, dict) and isinstance(found.get(key), dict):
@@ -362,6 +367,14 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         said = [unit for words, unit in UNITS_SAID.items() if words in text[:LARGEST]]
         return written._replace(unit=said[0], guess="") if said else written
     raise ValueError(f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}")
+
+
+def _without_comments(text: str) -> tuple[str, list[str]]:
+    """Returns a table or blend without the lines that begin with `#`, and these, shortened; YAML
+    and TOML know them themselves."""
+    lines = text.splitlines(keepends=True)
+    comments = [f"{line.strip():.40}" for line in lines if line.lstrip().startswith("#")]
+    return "".join(line for line in lines if not line.lstrip().startswith("#")), comments
 
 
 def _large(text: str) -> Any:
@@ -447,8 +460,8 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     """Refuses numbers that do not sum to 1 where not all may be of domains, or none a share.
 
     What is called as a setting or a sum is (`NO_DOMAIN`) is none of a domain. Neither is a number
-    of 1 or more beside others that sum to 1, or the last where it is the sum of all others. Numbers
-    of at most 1 that sum to more are fractions of sources.
+    of 1 or more beside others that sum to 1, or the last where it is the sum of all others and no
+    small ratio. Numbers of at most 1 that sum to more are fractions of sources.
     """
     values = [*numbers.values()]
     others = {name: value for name, value in numbers.items() if value < 1}
@@ -456,7 +469,7 @@ def _require_shares(numbers: Mapping[str, float], total: float) -> None:
     if not odd and len(others) > 1 and abs(math.fsum(others.values()) - 1) < ROUNDED:
         odd = [name for name in numbers if name not in others]
     is_sum = len(values) > 2 and math.isclose(values[-1], math.fsum(values[:-1]), rel_tol=1e-6)
-    if not odd and is_sum and values[-1] >= COUNTED:
+    if not odd and is_sum and (values[-1] >= COUNTED or math.isclose(values[-1], WHOLE)):
         odd = [*numbers][-1:]
     if odd:
         shown = listed([f"{name!r:.60} ({numbers[name]:g})" for name in odd], SHOWN)

@@ -53,6 +53,7 @@ def test_names_that_are_called_as_no_domain_is() -> None:
     assert {*NO_DOMAIN} == {"a setting", "a total"}
     assert looks_like("a setting", "Max-Epochs")
     assert looks_like("a total", "Total")
+    assert looks_like("a total", "Grand Total")
     assert not looks_like("a total", "totals")
     for name in ("_missing", "_missing_categories", "comment", "// the code", "Notes"):
         assert COMMENT.fullmatch(name)

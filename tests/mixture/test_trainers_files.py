@@ -42,6 +42,8 @@ FILES = {
     "regmix": "train: {/x/law: 0.3, /x/web: 0.7}\nvalid: {}",
     "megatron in one line": "30 /d/law 70 /d/web\n",
     "megatron's option": "--data-path 0.3 /d/law \\\n  0.7 /d/web\n",
+    "megatron's option in a script": "#!/bin/sh\ntorchrun pretrain.py --lr 1 \\\n  --data-path "
+    "30 d/law \\\n 70 d/web --split 99,1,0\n",
     "megatron, a configuration": "model: {size: 3}\ndata: {data_path: 30 d/law 70 d/web, s: 5}",
     "megatron bridge, a configuration": "dataset:\n  blend: [[/d/law, /d/web], [0.3, 0.7]]\n"
     "  split: '99,1,0'\nsteps: 100",
@@ -69,6 +71,8 @@ FILES = {
     "a blend beside comments": '{"blend": [{"name": "law", "path": "p/1", "weight": 30}, {"name": '
     '"web", "path": "p/2", "weight": 70}], "_missing_categories": {"code": 3}}',
     "entries by name": "law: {weight: 0.3, note: old}\nweb: {weight: 0.7}",
+    "a list that nobody calls so": '{"entries": [{"name": "law", "weight": 30}, {"name": "web", '
+    '"weight": 70}], "_missing_categories": {"code": 3}, "seed": 4}',
     "two places that agree": "a: {weights: {law: 0.3, web: 0.7}}\nb: {mix: {law: 0.3, web: 0.7}}",
     "doremi": '{"train_domain_weights": {"law": 0.3, "web": 0.7}, "eval_domain_weights": {}}',
 }
@@ -93,6 +97,16 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
         (
             "dataset_mixer: {a: 0.5, b: 2000}",
             "parts of data sets beside numbers of rows in d",
+        ),
+        ("run --data-path 1 a --data-path 1 b", "--data-path twice: keep one of them"),
+        ("run --data-path 1 a 2 --lr 3", "3 words instead of weights and prefixes in turn"),
+        (
+            "one: [{name: a, weight: 1}]\ntwo: [{name: b, weight: 1}]",
+            "weights in 'one' and in 'two': keep one of them",
+        ),
+        (
+            "data: {mixture: {a: 1}}\nlater: {data: {mixture: {a: 0.5, b: 0.5}}}",
+            "weights in 'data.mixture' and in 'later.data.mixture': keep one of them",
         ),
         ("data_path: 30 /a x /b", "'x' instead of a number as the weight of '/b'"),
         ("train_weights:\n- [0, {a: 1}]\n- [9, {a: 1}]", "a schedule of 2 stages instead of one"),

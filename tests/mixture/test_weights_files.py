@@ -294,6 +294,7 @@ def test_prefixes_go_only_where_all_have_them(
         ('{"law": 6e10, "web": 1e9, "Max-Epochs": 4}', "among them 'Max-Epochs' (4), which looks"),
         ("made_up: 17\nlaw: 0.333\nweb: 0.667", "among them 'made_up' (17), which looks"),
         ("law: 1e6\nweb: 2e6\neverything: 3e6", "among them 'everything' (3e+06), which looks"),
+        ("law: 30\nweb: 70\nSumme: 100", "among them 'Summe' (100), which looks"),
         ("Domain,Weight\nlaw,70\nweb,30\nTotal,90", "among them 'Total' (90), which looks"),
         ("law: 1.0\nweb: 0.25", "at most 1 that sum to 1.25: fractions of sources are no shares"),
     ],
@@ -312,6 +313,7 @@ def test_what_is_no_domain_or_no_share_is_refused(tmp_path: Path, text: str, fou
     [
         ("Domain,Weight\nlaw,30\nweb,70\nTotal,100", "'Total'"),
         ('{"law": 0.3, "web": 0.7, "total": 1.0}', "'total'"),
+        ("Domain\tWeight\tNote\nlaw\t30\t-\nweb\t70\t-\nGrand Total\t100\t-", "'Grand Total'"),
         ('{"law": 30, "web": 70, "_missing": 19.6}', "'_missing'"),
         ('{"law": 0.3, "web": 0.7, "_comment": "mine", "_of": ["x"]}', "'_comment', '_of'"),
     ],
@@ -323,6 +325,39 @@ def test_comments_and_totals_are_left_out_by_name(
     path = write(tmp_path, text)
     assert mixture_from(path).as_dict() == {"law": 0.3, "web": 0.7}
     assert capsys.readouterr().err == f"{path}: left out as no domain: {left}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# mine\nlaw,0.3\nweb,0.7\n",
+        "domain;weight\n# mine\nlaw;0.3\nweb;0.7\n",
+        "# mine\n0.3 law\n0.7 web\n",
+    ],
+)
+def test_lines_that_are_comments_are_left_out_and_said(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, text)
+    assert mixture_from(path).as_dict() == {"law": 0.3, "web": 0.7}
+    assert capsys.readouterr().err == f"{path}: left out as comments: '# mine'\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufefflaw\t0.3\r\nopen web\t0.7\r\n",
+        "\ufeffdomain,weight\r\nlaw,30%\r\nopen web,70%\r\n",
+        "law: '0.3'\nopen web: 0.7 # most\n",
+        "law = 0.3 # little\n'open web' = '0.7'\n",
+        '{"law": 0.3, "open web": 0.7, "code": -0.0}',
+    ],
+)
+def test_what_an_editor_leaves_changes_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(text.encode())
+    shares = {name: share for name, share in mixture_from(path).as_dict().items() if share}
+    assert shares == {"law": 0.3, "open web": 0.7}
 
 
 def test_percentages(tmp_path: Path) -> None:
