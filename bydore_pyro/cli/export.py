@@ -11,7 +11,7 @@ from pathlib import Path
 from bydore_pyro import files, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 from bydore_pyro.export import FORMATS, ExportConfig, export_from
-from bydore_pyro.mixture import readings_csv, readings_table
+from bydore_pyro.mixture import exposures_csv, exposures_table
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
@@ -60,9 +60,9 @@ def export_command(arguments: Sequence[str]) -> None:
             aside.write_text(found.text, encoding="utf-8")
     if table is not None:
         with files.appearing_file(table) as aside:
-            aside.write_text(readings_csv(found.readings), encoding="utf-8")
-    if found.readings:
-        for line in readings_table(found.readings).as_text().splitlines():
+            aside.write_text(exposures_csv(found.exposures), encoding="utf-8")
+    if found.exposures:
+        for line in exposures_table(found.exposures).as_text().splitlines():
             terminal.tell(line)
     for note in found.notes:
         terminal.tell(note)

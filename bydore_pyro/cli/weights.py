@@ -16,13 +16,13 @@ from bydore_pyro.mixture import (
     UNITS,
     Mixture,
     Supply,
+    exposures_csv,
+    exposures_of,
+    exposures_table,
     longest_run,
     matched,
     mixture_from,
     notes_on,
-    readings_csv,
-    readings_of,
-    readings_table,
     supply_from,
 )
 
@@ -99,13 +99,13 @@ def weights_command(arguments: Sequence[str]) -> None:
         files.require_new_file(Path(config.out))
     mixture, supply = _read(config)
     shares = mixture.as_dict()
-    readings = readings_of(shares, config.tokens or 1.0, supply)
-    table = readings_table(readings)
+    exposures = exposures_of(shares, config.tokens or 1.0, supply)
+    table = exposures_table(exposures)
     if config.tokens is None:
         rows = [row[:2] for row in table.rows]
         table = terminal.Table(header=table.header[:2], rows=rows)
     sys.stdout.write(f"{table.as_text()}\n")
-    notes = notes_on(readings, config.sequence_length) if config.tokens else []
+    notes = notes_on(exposures, config.sequence_length) if config.tokens else []
     for note in (*mixture.notes, *notes):
         terminal.tell(note)
     for epochs in (1, int(GOOD_EPOCHS)):
@@ -116,7 +116,7 @@ def weights_command(arguments: Sequence[str]) -> None:
                 f"tokens, because of '{longest[1]}'."
             )
     if config.out is not None:
-        text = readings_csv(readings) if config.out.endswith(SHEET) else mixture.to_json() + "\n"
+        text = exposures_csv(exposures) if config.out.endswith(SHEET) else mixture.to_json() + "\n"
         with files.appearing_file(Path(config.out)) as aside:
             aside.write_text(text, encoding="utf-8")
 

@@ -24,6 +24,7 @@ from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import gathered as gathered
 from .pools import pooled as pooled
+from .pools import pools_of as pools_of
 from .pools import with_branches as with_branches
 from .preparation import cache_folder as cache_folder
 from .preparation import load_tokens as load_tokens
@@ -85,3 +86,4 @@ from .variants import joined_stores as joined_stores
 from .variants import name_of_validation_file as name_of_validation_file
 from .variants import with_held_out as with_held_out
 from .variants import with_validation_file as with_validation_file
+from .weights import read_mixture as read_mixture

@@ -25,16 +25,16 @@ from bydore_pyro.export.formats import (
 from bydore_pyro.export.shares import converted, rounded, tokens_per_byte
 from bydore_pyro.mixture import (
     MOST_SHOWN,
+    Exposure,
     Mixture,
-    Reading,
     Supply,
+    exposures_of,
     matched,
     mixture_from,
     names_of_paths,
     names_of_prefixes,
     notes_on,
     numbers_of_unit,
-    readings_of,
     require_epochs,
     supply_from,
     token_shares,
@@ -57,13 +57,13 @@ class Exported:
         shares: What it gives each domain, of what the trainer draws; in decimals they sum to 1.
             Of epochs, the shares of tokens that they come to.
         notes: What the user must know, a line each.
-        readings: What a run of `tokens` reads of each domain; empty without that length.
+        exposures: What a run of `tokens` reads of each domain; empty without that length.
     """
 
     text: str
     shares: dict[str, float]
     notes: tuple[str, ...]
-    readings: tuple[Reading, ...] = ()
+    exposures: tuple[Exposure, ...] = ()
 
 
 def export_from(source: str, config: ExportConfig) -> Exported:
@@ -82,9 +82,7 @@ def export_from(source: str, config: ExportConfig) -> Exported:
             tokens.
     """
     store = None if config.data is None else data.open_store(Path(config.data))
-    known = () if store is None else store.names
-    there = None if store is None else data.supply_of(store.index, store.names)
-    mixture = mixture_from(source, names=known, supply=there)
+    mixture = mixture_from(source) if store is None else data.read_mixture(source, store)
     notes, factors = list(mixture.notes), dict[str, float]()
     if config.drawn in ("documents", "epochs"):
         if config.tokenizer is not None:
@@ -231,10 +229,10 @@ def export(
     numbers, digits = _rounded(wanted, config)
     shares = token_shares(numbers, UNITS[config.drawn], supply or {})
     notes += _notes_on_small(wanted, numbers, config, digits)
-    readings = readings_of(shares, config.tokens, supply or {}) if config.tokens else ()
-    notes += _notes_on_readings(readings, config)
+    exposures = exposures_of(shares, config.tokens, supply or {}) if config.tokens else ()
+    notes += _notes_on_exposures(exposures, config)
     kept = {name: number for name, number in numbers.items() if number > 0 or form.keeps_zeros}
-    places, epochs = config.places(kept), {one.name: one.epochs for one in readings}
+    places, epochs = config.places(kept), {one.name: one.epochs for one in exposures}
     listed = [
         Share(name=name, weight=number, paths=places[name], epochs=epochs.get(name))
         for name, number in kept.items()
@@ -247,7 +245,7 @@ def export(
         text = as_stage(config.to, text, config.from_step)
     given = {name: shares[name] for name in kept} if config.drawn == "epochs" else kept
     return Exported(
-        text=with_meaning(text, form), shares=given, notes=tuple(notes), readings=readings
+        text=with_meaning(text, form), shares=given, notes=tuple(notes), exposures=exposures
     )
 
 
@@ -294,14 +292,14 @@ def _rounded(numbers: Mapping[str, float], config: ExportConfig) -> tuple[dict[s
     return rounded(numbers, digits), digits
 
 
-def _notes_on_readings(readings: Sequence[Reading], config: ExportConfig) -> list[str]:
+def _notes_on_exposures(exposures: Sequence[Exposure], config: ExportConfig) -> list[str]:
     """Returns notes on what a run reads, after checking that it may.
 
     Raises:
         DataError: When it reads a domain too often.
     """
     form, whole = FORMATS[config.to], UNITS[config.drawn] != "tokens"
-    over = [one for one in readings if (one.epochs or 0) > form.most_epochs * (1 + ROUNDING)]
+    over = [one for one in exposures if (one.epochs or 0) > form.most_epochs * (1 + ROUNDING)]
     if over:
         most = max(over, key=lambda one: one.epochs or 0)
         room = 0.995 * (config.tokens or 0) * form.most_epochs / (most.epochs or 1)
@@ -309,8 +307,8 @@ def _notes_on_readings(readings: Sequence[Reading], config: ExportConfig) -> lis
             f"Expected at most {form.most_epochs:g} epoch of each domain, since {config.to} reads "
             f"none again, found {most.epochs:.3g} of '{most.name}': --tokens {room:.3g} fits"
         )
-    require_epochs(readings, config.repeat)
-    return notes_on(readings, None if whole else config.sequence_length)
+    require_epochs(exposures, config.repeat)
+    return notes_on(exposures, None if whole else config.sequence_length)
 
 
 def _notes_on_small(

@@ -16,13 +16,13 @@ from .repetition import GOOD_EPOCHS as GOOD_EPOCHS
 from .repetition import MOST_EPOCHS as MOST_EPOCHS
 from .repetition import REPETITION_CONSTANT as REPETITION_CONSTANT
 from .repetition import SEQUENCE_LENGTH as SEQUENCE_LENGTH
-from .repetition import Reading as Reading
+from .repetition import Exposure as Exposure
 from .repetition import effective_shares as effective_shares
+from .repetition import exposures_csv as exposures_csv
+from .repetition import exposures_of as exposures_of
+from .repetition import exposures_table as exposures_table
 from .repetition import longest_run as longest_run
 from .repetition import notes_on as notes_on
-from .repetition import readings_csv as readings_csv
-from .repetition import readings_of as readings_of
-from .repetition import readings_table as readings_table
 from .repetition import require_epochs as require_epochs
 from .tree import Row as Row
 from .tree import Sums as Sums

@@ -21,7 +21,7 @@ SEQUENCE_LENGTH = 2048  # tokens, where a run's is not known
 SHOWN = 10  # names in a line
 
 
-class Reading(NamedTuple):
+class Exposure(NamedTuple):
     """What a run reads of one domain.
 
     Attributes:
@@ -40,9 +40,9 @@ class Reading(NamedTuple):
     documents: float | None = None
 
 
-def readings_of(
+def exposures_of(
     shares: Mapping[str, float], tokens: float, supply: Mapping[str, Supply]
-) -> tuple[Reading, ...]:
+) -> tuple[Exposure, ...]:
     """Returns what a run of a mixture reads of each domain, in the mixture's order.
 
     With ``T_k`` tokens in ``D_k`` documents, ``w_k N`` tokens are ``e_k = w_k N / T_k`` epochs and
@@ -60,7 +60,7 @@ def readings_of(
         if there is not None:
             epochs = read / there.tokens
             documents = None if there.documents is None else epochs * there.documents
-        found.append(Reading(name, share, read, epochs, documents))
+        found.append(Exposure(name, share, read, epochs, documents))
     return tuple(found)
 
 
@@ -76,13 +76,13 @@ def longest_run(
     return epochs * rooms[limit], limit
 
 
-def require_epochs(readings: Sequence[Reading], most: float) -> None:
+def require_epochs(exposures: Sequence[Exposure], most: float) -> None:
     """Refuses a run that reads a domain more than `most` times.
 
     Raises:
         DataError: When it does; names the domains, those of most epochs first.
     """
-    over = sorted((r for r in readings if (r.epochs or 0) > most), key=lambda r: -(r.epochs or 0))
+    over = sorted((r for r in exposures if (r.epochs or 0) > most), key=lambda r: -(r.epochs or 0))
     if over:
         found = listed([f"{_count(r.epochs)} of '{r.name}' ({_share(r.share)})" for r in over], 3)
         needed = _count(max(r.epochs or 0 for r in over), up=True)
@@ -92,20 +92,20 @@ def require_epochs(readings: Sequence[Reading], most: float) -> None:
         )
 
 
-def notes_on(readings: Sequence[Reading], sequence_length: int | None) -> list[str]:
-    """Returns what a user must know of a run's readings, a line each: domains that are read more
+def notes_on(exposures: Sequence[Exposure], sequence_length: int | None) -> list[str]:
+    """Returns what a user must know of a run's exposures, a line each: domains that are read more
     than four times, those of which no sample is drawn, and those whose size is not known.
 
     Args:
-        readings: Of all domains.
+        exposures: Of all domains.
         sequence_length: Tokens in what the trainer draws; None where it draws documents.
     """
     kind = "a document" if sequence_length is None else f"a sequence of {sequence_length:,} tokens"
 
-    def samples(one: Reading) -> float | None:
+    def samples(one: Exposure) -> float | None:
         return one.documents if sequence_length is None else one.tokens / sequence_length
 
-    drawn = [one for one in readings if one.share > 0]
+    drawn = [one for one in exposures if one.share > 0]
     often = [one for one in drawn if (one.epochs or 0) > GOOD_EPOCHS]
     never = [one for one in drawn if (count := samples(one)) is not None and count < 1]
     unknown = [one for one in drawn if one.epochs is None]
@@ -124,12 +124,12 @@ def notes_on(readings: Sequence[Reading], sequence_length: int | None) -> list[s
     return [f"{line}: {listed(names, SHOWN)}." for line, names in lines.items() if names]
 
 
-def readings_table(readings: Sequence[Reading]) -> Table:
-    """Returns the readings as a table, the largest share first; more than four epochs are marked
+def exposures_table(exposures: Sequence[Exposure]) -> Table:
+    """Returns the exposures as a table, the largest share first; more than four epochs are marked
     with an exclamation mark, and more than can be learned from with two."""
     header = ("domain", "share", "tokens", "epochs", "documents", "")
     rows = []
-    for one in sorted(readings, key=lambda one: -one.share):
+    for one in sorted(exposures, key=lambda one: -one.share):
         epochs = one.epochs or 0
         mark = "!!" if epochs > MOST_EPOCHS else "!" if epochs > GOOD_EPOCHS else ""
         read = f"{one.tokens:,.0f}"
@@ -139,16 +139,16 @@ def readings_table(readings: Sequence[Reading]) -> Table:
     return Table(header=header, rows=rows)
 
 
-def readings_csv(readings: Sequence[Reading]) -> str:
-    """Returns the readings as a file of comma-separated values, which `mixture_from` reads back by
+def exposures_csv(exposures: Sequence[Exposure]) -> str:
+    """Returns the exposures as a file of comma-separated values, which `mixture_from` reads back by
     its columns `domain` and `share`; an unknown number is an empty cell."""
     import csv
     import io
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("domain", *Reading._fields[1:]))
-    for one in readings:
+    writer.writerow(("domain", *Exposure._fields[1:]))
+    for one in exposures:
         writer.writerow([one.name, *("" if v is None else repr(float(v)) for v in one[1:])])
     return text.getvalue()
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bydore_pyro import answer, data, law
 from bydore_pyro.errors import DataError, distinct
-from bydore_pyro.mixture import Mixture, mixture_from, numbers_of
+from bydore_pyro.mixture import Mixture, numbers_of
 from bydore_pyro.setup.cautions import cautions_of
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.places import KNOWN, NATURAL
@@ -162,16 +162,14 @@ def weights_of(source: str, domains: data.Domains) -> Tensor:
 
 
 def mixture_for(source: str, domains: data.Domains) -> Mixture:
-    """Returns a mixture that `mixture_from` takes, by the names of these domains; those of a pool
-    stand for themselves, or for all.
+    """Returns a mixture that `data.read_mixture` takes; the domains of a pool stand for themselves,
+    or for all.
 
     Raises:
         DataError: When it is no mixture of these domains.
     """
+    given = data.read_mixture(source, domains.corpus, domains.names)
     members = [name for pool in domains.pools.values() for name in pool]
-    names = [*members, *(name for name in domains.names if name not in domains.pools)]
-    supply = data.supply_of(domains.corpus.index, names)
-    given = mixture_from(source, names=names, supply=supply)
     given.check({*domains.names, *members}, domains.corpus.tokenizer_sha256, source)
     return given
 

@@ -124,10 +124,7 @@ def _are_stages(content: Any) -> bool:
 
 
 def _mixture_for(source: str | Path, store: data.TokenStore | None) -> Mixture:
-    if store is None:
-        return mixture_from(source)
-    supply = data.supply_of(store.index, store.names)
-    return mixture_from(source, names=store.names, supply=supply)
+    return mixture_from(source) if store is None else data.read_mixture(source, store)
 
 
 def _stage(

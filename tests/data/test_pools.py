@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny import random_store
 
-from bydore_pyro.data.pools import Pooled, gathered, pooled
+from bydore_pyro.data.pools import Pooled, gathered, pooled, pools_of
 from bydore_pyro.data.store import TokenStore, nothing_counted
 from bydore_pyro.data.variants import cut_store
 
@@ -46,6 +46,7 @@ def test_what_is_too_little_is_pooled(tokens: dict[str, int], pools: dict[str, l
     store = store_of(**tokens)
     found: Pooled = pooled(store, None, LENGTH)
     assert {pool: list(shares) for pool, shares in found.pools.items()} == pools
+    assert pools_of(found.store) == pools
     members = {name for own in pools.values() for name in own}
     assert {*found.names} == {*store.names} - members | {*pools}
     if not pools:

@@ -455,8 +455,8 @@ def test_every_trainers_number_is_in_its_own_unit_and_read_back_as_tokens(
     unit = UNITS[config.drawn]
     numbers = [f"{number:.5g}"[:6] for number in BY_HAND[unit].values()]
     assert all(number in found.text for number in numbers)
-    assert [one.epochs for one in found.readings] == pytest.approx([0.8, 0.5, 0.6], abs=1e-5)
-    assert [one.documents for one in found.readings] == pytest.approx([8e5, 5e6, 3e5], rel=1e-5)
+    assert [one.epochs for one in found.exposures] == pytest.approx([0.8, 0.5, 0.6], abs=1e-5)
+    assert [one.documents for one in found.exposures] == pytest.approx([8e5, 5e6, 3e5], rel=1e-5)
     form = FORMATS[to]
     assert form.number in {"probability", "samples", "token share", "rows", "epochs"}
     if to not in ("datasets", "doremi", "megatron", "nemo"):  # JSON and a list have no comments

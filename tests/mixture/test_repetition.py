@@ -12,13 +12,13 @@ from bydore_pyro.mixture.repetition import (
     GOOD_EPOCHS,
     MOST_EPOCHS,
     REPETITION_CONSTANT,
-    Reading,
+    Exposure,
     effective_shares,
+    exposures_csv,
+    exposures_of,
+    exposures_table,
     longest_run,
     notes_on,
-    readings_csv,
-    readings_of,
-    readings_table,
     require_epochs,
 )
 from bydore_pyro.mixture.sheets import weights_of_sheet
@@ -66,34 +66,34 @@ def test_impossible_numbers_are_named(rate: float, constant: float, message: str
 
 
 def test_epochs_that_nobody_saw() -> None:
-    readings = readings_of(SHARES, 25e12, THERE)
-    web, tiny, rare, none = readings
-    assert tiny == Reading("tiny", 0.021, pytest.approx(5.25e11), pytest.approx(4038.46, rel=1e-5))
+    exposures = exposures_of(SHARES, 25e12, THERE)
+    web, tiny, rare, none = exposures
+    assert tiny == Exposure("tiny", 0.021, pytest.approx(5.25e11), pytest.approx(4038.46, rel=1e-5))
     assert web.epochs == pytest.approx(0.81575)
     assert web.documents == pytest.approx(0.81575 * 3e10), "of 1,000 tokens each"
     assert (none.tokens, none.epochs, none.documents) == (0, None, None)
-    assert notes_on(readings, 2048) == [
+    assert notes_on(exposures, 2048) == [
         "Read more than 4 times, where repeated text begins to teach less: tiny (4,038 epochs)."
     ]
-    assert [row[-1] for row in readings_table(readings).rows] == ["", "!!", "", ""]
+    assert [row[-1] for row in exposures_table(exposures).rows] == ["", "!!", "", ""]
     message = r"at most 16 epochs of each domain, found 4,038 of 'tiny' \(2.10%\): --repeat 4039 "
     with pytest.raises(DataError, match=message):
-        require_epochs(readings, MOST_EPOCHS)
-    require_epochs(readings, 4039)
+        require_epochs(exposures, MOST_EPOCHS)
+    require_epochs(exposures, 4039)
     assert rare.epochs is not None
     assert GOOD_EPOCHS < MOST_EPOCHS == 1 + REPETITION_CONSTANT
 
 
 def test_domains_that_get_no_sample_are_named() -> None:
-    short = readings_of(SHARES, 1e6, THERE)  # of rare 100 tokens
+    short = exposures_of(SHARES, 1e6, THERE)  # of rare 100 tokens
     assert notes_on(short, 2048)[0] == (
         "No sample at this length, since the share is less than a sequence of 2,048 tokens: "
         "rare (0.049)."
     )
     assert not any("No sample" in note for note in notes_on(short, 64))
-    few = readings_of({"web": 1.0}, 900, THERE)
+    few = exposures_of({"web": 1.0}, 900, THERE)
     assert "less than a document: web (0.9)" in notes_on(few, None)[0]
-    unknown = readings_of({"a": 1.0}, 1e9, {})
+    unknown = exposures_of({"a": 1.0}, 1e9, {})
     assert notes_on(unknown, 2048)[0].endswith("neither --data nor --sizes tells the size: a.")
 
 
@@ -104,6 +104,6 @@ def test_the_longest_run_without_repetition() -> None:
 
 
 def test_the_table_is_read_back_as_weights() -> None:
-    found = weights_of_sheet(readings_csv(readings_of(SHARES, 25e12, THERE)))
+    found = weights_of_sheet(exposures_csv(exposures_of(SHARES, 25e12, THERE)))
     assert found is not None
     assert {name: float(share) for name, share in found.weights.items()} == SHARES
