@@ -188,6 +188,7 @@ def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig
     """
     searched = setup.options_in(run)
     validation = asked.validation or searched.question.validation
+    domain_tokens = asked.domain_tokens or searched.question.domain_tokens
     own = dataclasses.replace(
         searched.run,
         consumed=searched.run.consumed if asked.target_tokens else None,
@@ -197,7 +198,9 @@ def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig
     return dataclasses.replace(
         searched,
         run=own.anywhere(),
-        question=dataclasses.replace(asked, validation=list(validation)).anywhere(),
+        question=dataclasses.replace(
+            asked, validation=list(validation), domain_tokens=list(domain_tokens)
+        ).anywhere(),
         search=dataclasses.replace(searched.search, trials=config.trials),
     )
 

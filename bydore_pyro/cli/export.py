@@ -15,7 +15,7 @@ from bydore_pyro.mixture import exposures_csv, exposures_table
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
-    *("to", "prefix", "paths", "out", "tokens", "samples", "data", "sizes", "tokenizer"),
+    *("to", "prefix", "paths", "out", "tokens", "samples", "data", "domain_tokens", "tokenizer"),
     "from_step",
 )
 DOMAINS = ".domains.csv"  # behind the name of the file: what a run reads of each domain

@@ -12,6 +12,7 @@ from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, optio
 from bydore_pyro.errors import listed
 from bydore_pyro.mixture import (
     GOOD_EPOCHS,
+    MOST_EPOCHS,
     SEQUENCE_LENGTH,
     UNITS,
     Mixture,
@@ -20,13 +21,13 @@ from bydore_pyro.mixture import (
     exposures_of,
     exposures_table,
     longest_run,
-    matched,
     mixture_from,
     notes_on,
+    require_epochs,
     supply_from,
 )
 
-COMMON = ("tokens", "data", "sizes", "unit", "sequence_length", "out")
+COMMON = ("tokens", "data", "domain_tokens", "repeat", "unit", "sequence_length", "out")
 SHEET = ".csv"
 SHOWN = 10  # names in a line
 
@@ -54,10 +55,16 @@ class WeightsConfig(Checked):
         None,
         "Token store: its names are matched, and it says how much there is of each domain.",
     )
-    sizes: str | None = option(
-        None,
-        "File with the tokens that there are of each domain, such as 'web: 1.3T', and perhaps the "
-        "documents. They count before those of --data.",
+    domain_tokens: list[str] = option(
+        [],
+        "Tokens that there are of each domain: a file, such as 'web: 1.3T', perhaps with "
+        "documents, or NAME=TOKENS. They count before those of --data.",
+    )
+    repeat: float = option(
+        MOST_EPOCHS,
+        "How many times the run may read a domain: with --tokens, weights that repeat one more "
+        "often are refused, after they are shown.",
+        above=0,
     )
     unit: str | None = option(
         None,
@@ -115,6 +122,8 @@ def weights_command(arguments: Sequence[str]) -> None:
                 f"The longest run that reads no domain more than {often} has {longest[0]:,.0f} "
                 f"tokens, because of '{longest[1]}'."
             )
+    if config.tokens is not None:
+        require_epochs(exposures, config.repeat)
     if config.out is not None:
         text = exposures_csv(exposures) if config.out.endswith(SHEET) else mixture.to_json() + "\n"
         with files.appearing_file(Path(config.out)) as aside:
@@ -132,11 +141,11 @@ def _read(config: WeightsConfig) -> tuple[Mixture, dict[str, Supply]]:
         store = data.open_store(Path(config.data))
         names, rows = store.names, data.supply_of(store.index, store.names)
         text = data.supply_of_text(store.index, store.names)
-    if config.sizes is not None:
-        given = supply_from(Path(config.sizes))
-        called = matched(given, names) if names else {}
-        given = {called.get(name, name): one for name, one in given.items()}
-        names, rows, text = names or tuple(given), rows | given, text | given
+    if config.domain_tokens:
+        given = supply_from(config.domain_tokens, names)
+        names = names or tuple(given)
+        rows |= {name: one.with_documents_of(rows.get(name)) for name, one in given.items()}
+        text |= {name: one.with_documents_of(text.get(name)) for name, one in given.items()}
     unit = next((unit for unit in UNITS if unit == config.unit), None)
     mixture = mixture_from(config.file, names=names, supply=rows, unit=unit)
     if unknown := [name for name in mixture.names if names and name not in names]:

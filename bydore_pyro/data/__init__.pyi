@@ -9,6 +9,7 @@ from .held_out import held_out_counts as held_out_counts
 from .held_out import held_out_sequences as held_out_sequences
 from .held_out import held_out_size as held_out_size
 from .held_out import held_out_stream as held_out_stream
+from .index import DOMAIN_TOKENS as DOMAIN_TOKENS
 from .index import FORMAT as FORMAT
 from .index import SPLITS as SPLITS
 from .index import UNITS as UNITS
@@ -69,6 +70,7 @@ from .store import selected as selected
 from .supply import supply_of as supply_of
 from .supply import supply_of_rows as supply_of_rows
 from .supply import supply_of_text as supply_of_text
+from .supply import with_domain_tokens as with_domain_tokens
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
 from .tokenizer import other_token as other_token

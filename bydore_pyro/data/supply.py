@@ -2,19 +2,48 @@
 
 A store may hold a sample, cuts documents and drops copies. What a trainer reads that has the text
 itself is counted apart (`supply_of_rows`) from what one reads that has the tokens
-(`supply_of_text`).
+(`supply_of_text`). What a user states of the corpus (`with_domain_tokens`) counts before both.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bydore_pyro.data.index import UNITS
-from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Supply
+from bydore_pyro.data.index import DOMAIN_TOKENS, UNITS
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError, listed
+from bydore_pyro.mixture import Supply, supply_from
+
+SHOWN = 10  # names in a message
+
+
+def with_domain_tokens(
+    store: TokenStore, entries: Sequence[str], names: Collection[str]
+) -> TokenStore:
+    """Returns a store whose domains count with the tokens that are stated of them, in natural
+    weights and in epochs. Its text and its hash stay.
+
+    Args:
+        store: It may hold a sample of the text.
+        entries: What `supply_from` takes; none change nothing.
+        names: The domains that are trained on.
+
+    Raises:
+        DataError: When one of these is not stated; names them. Or see `supply_from`.
+    """
+    if not entries:
+        return store
+    stated = supply_from(entries, [*names, *(n for n in store.names if n not in names)])
+    if lacking := [name for name in names if name not in stated]:
+        raise DataError(
+            f"Expected --domain_tokens of every domain, found none of {listed(lacking, SHOWN)}"
+        )
+    tokens = {name: one.tokens for name, one in stated.items() if name in store.names}
+    return dataclasses.replace(store, index={**store.index, DOMAIN_TOKENS: tokens})
 
 
 def supply_of_rows(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Supply]:
@@ -46,6 +75,8 @@ def _rows(index: Mapping[str, Any], name: str) -> Supply:
         found = Supply(rate * unit["bytes"], unit["count"], unit["of"])
         if not (0 < found.tokens / unit["count"] < math.inf and isinstance(found.kind, str)):
             raise ValueError
+        if stated := index.get(DOMAIN_TOKENS, {}).get(name):
+            found = Supply(stated).with_documents_of(found)
     except DataError:
         raise
     except (KeyError, TypeError, ZeroDivisionError, ValueError):
@@ -73,7 +104,8 @@ def supply_of(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Sup
 
 
 def supply_of_text(index: Mapping[str, Any], names: Collection[str]) -> dict[str, Supply]:
-    """Returns the training text by domain; of a sampled one, all that the sample was drawn from.
+    """Returns the training text by domain, as it is stated; else, of a sampled one, all that the
+    sample was drawn from.
 
     Documents are counted where `supply_of_rows` has their mean length.
 
@@ -84,11 +116,11 @@ def supply_of_text(index: Mapping[str, Any], names: Collection[str]) -> dict[str
     found = {}
     for name in names:
         train = index.get("domains", {}).get(name, {}).get("train", {})
-        tokens = (train.get("in_all") or train).get("tokens", 0)
+        tokens = index.get(DOMAIN_TOKENS, {}).get(name)
+        tokens = tokens or (train.get("in_all") or train).get("tokens", 0)
         if not tokens:
             continue
         found[name] = Supply(tokens)
         with suppress(DataError):
-            rows = _rows(index, name)
-            found[name] = Supply(tokens, tokens / (rows.length or math.inf), rows.kind)
+            found[name] = Supply(tokens).with_documents_of(_rows(index, name))
     return found

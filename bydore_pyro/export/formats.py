@@ -108,10 +108,10 @@ class ExportConfig(Checked):
         "tokens, epochs and documents.",
         above=0,
     )
-    sizes: str | None = option(
-        None,
-        "File with the tokens that there are of each domain, such as 'web: 1.3T', if the text of "
-        "your training is not that of the search or of --data.",
+    domain_tokens: list[str] = option(
+        [],
+        "Tokens that there are of each domain, if the text of your training is not that of the "
+        "search or of --data: a file, such as 'web: 1.3T', or NAME=TOKENS.",
     )
     repeat: float = option(
         MOST_EPOCHS,

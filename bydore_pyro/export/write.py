@@ -29,7 +29,6 @@ from bydore_pyro.mixture import (
     Mixture,
     Supply,
     exposures_of,
-    matched,
     mixture_from,
     names_of_paths,
     names_of_prefixes,
@@ -124,20 +123,11 @@ def _supply(
         else:
             found = data.supply_of_text(index, names)
         found = {n: one._replace(tokens=one.tokens * factors.get(n, 1)) for n, one in found.items()}
-    if config.sizes is None:
+    if not config.domain_tokens:
         return found
-    given = supply_from(Path(config.sizes))
-    called = matched(given, mixture.names)
-    sizes = {called.get(name, name): one for name, one in given.items()}
+    sizes = supply_from(config.domain_tokens, mixture.names)
     counted = found or {}
-    return counted | {n: _with_documents(one, counted.get(n)) for n, one in sizes.items()}
-
-
-def _with_documents(given: Supply, counted: Supply | None) -> Supply:
-    """Returns a size with the number of documents that it has by their mean length elsewhere."""
-    if given.documents is not None or counted is None or counted.length is None:
-        return given
-    return Supply(given.tokens, given.tokens / counted.length, counted.kind)
+    return counted | {n: one.with_documents_of(counted.get(n)) for n, one in sizes.items()}
 
 
 def _weighted(mixture: Mixture) -> list[str]:
@@ -154,7 +144,7 @@ def _manifest(source: Path) -> dict[str, Any] | None:
     with expecting(f"Expected a run's manifest, found {path}:", as_error=RunFolderError):
         content = files.read_json(path)
         needed = {key: content[key] for key in ("domains", "tokenizer_sha256")}
-        return {**needed, data.UNITS: content.get(data.UNITS, {})}
+        return needed | {key: content.get(key, {}) for key in (data.UNITS, data.DOMAIN_TOKENS)}
 
 
 def _carried(

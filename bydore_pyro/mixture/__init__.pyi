@@ -24,6 +24,8 @@ from .repetition import exposures_table as exposures_table
 from .repetition import longest_run as longest_run
 from .repetition import notes_on as notes_on
 from .repetition import require_epochs as require_epochs
+from .sizes import as_entries as as_entries
+from .sizes import supply_from as supply_from
 from .tree import Row as Row
 from .tree import Sums as Sums
 from .tree import below as below
@@ -39,4 +41,3 @@ from .weights_files import normalised as normalised
 from .weights_files import numbers_of as numbers_of
 from .weights_files import require_finished as require_finished
 from .weights_files import require_own as require_own
-from .weights_files import supply_from as supply_from

@@ -17,13 +17,15 @@ ENDS = re.compile(r"(\.(jsonl?|ndjson|parquet|csv|txt|npy|bin|idx|ds|gz|zst))+$"
 SEPARATORS = "_-./: "
 
 
-def matched(names: Collection[str], known: Collection[str]) -> dict[str, str]:
+def matched(
+    names: Collection[str], known: Collection[str], *, beginnings: bool = True
+) -> dict[str, str]:
     """Returns what names are called among known ones, of those that are called otherwise there.
 
     A name that is known stays. Another stands for the one known name that is equal to it in this
     order: but for upper and lower case, `-` and `_`, and spaces around it; by the last element of
     the path, of either or of both; but for `train_`, `_text_document` and the ends of files; or
-    where one of both begins the other, up to a separator.
+    where one of both begins the other, up to a separator, if `beginnings` count.
 
     Raises:
         DataError: When a name matches two known ones, or two names match the same.
@@ -33,7 +35,7 @@ def matched(names: Collection[str], known: Collection[str]) -> dict[str, str]:
     for name in names:
         if name in exact:
             continue
-        for same in _rules(name):
+        for same in _rules(name, beginnings=beginnings):
             fitting = [one for one in known if one not in exact and same(one)]
             if len(fitting) > 1:
                 shown = listed([f"'{one}'" for one in fitting], 3)
@@ -53,12 +55,13 @@ def matched(names: Collection[str], known: Collection[str]) -> dict[str, str]:
     return found
 
 
-def _rules(name: str) -> Iterator[Any]:
+def _rules(name: str, *, beginnings: bool) -> Iterator[Any]:
     plain, last, bare = _plain(name), _plain(_last(name)), _bare(name)
     yield lambda one: _plain(one) == plain
     yield lambda one: _plain(_last(one)) in (plain, last) or _plain(one) == last
     yield lambda one: _bare(one) == bare
-    yield lambda one: _begins(bare, _bare(one)) or _begins(_bare(one), bare)
+    if beginnings:
+        yield lambda one: _begins(bare, _bare(one)) or _begins(_bare(one), bare)
 
 
 def _plain(name: str) -> str:

@@ -117,7 +117,7 @@ def notes_on(exposures: Sequence[Exposure], sequence_length: int | None) -> list
         f"No sample at this length, since the share is less than {kind}": [
             f"{one.name} ({samples(one) or 0:.2g})" for one in never
         ],
-        "Epochs unknown, since neither --data nor --sizes tells the size": [
+        "Epochs unknown, since neither --data nor --domain_tokens tells the size": [
             one.name for one in unknown
         ],
     }

@@ -40,6 +40,13 @@ class Supply(NamedTuple):
         """Mean tokens of a document; None where these were not counted."""
         return None if self.documents is None else self.tokens / self.documents
 
+    def with_documents_of(self, counted: Supply | None) -> Supply:
+        """Returns this much text with as many documents as it has if they are as long as those that
+        were counted elsewhere; as it is where it has a number, or none was counted."""
+        if self.documents is not None or counted is None or counted.length is None:
+            return self
+        return Supply(self.tokens, self.tokens / counted.length, counted.kind)
+
 
 def token_shares(
     numbers: Mapping[str, float], unit: Unit, supply: Mapping[str, Supply]
@@ -94,6 +101,6 @@ def _tokens_of_one(name: str, unit: Unit, supply: Mapping[str, Supply]) -> float
         raise DataError(
             f"Expected the number of {counted} that there are of '{name}', since the numbers are "
             f"{'shares of ' if unit == 'documents' else ''}{unit}, found none: --data STORE or "
-            "--sizes FILE has it"
+            "--domain_tokens FILE has it"
         )
     return found

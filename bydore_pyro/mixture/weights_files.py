@@ -18,10 +18,8 @@ No file can run code: YAML is read as text, without tags.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import reprlib
-import tomllib
 import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -42,15 +40,20 @@ from bydore_pyro.mixture.listed import (
 )
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.names import matched
+from bydore_pyro.mixture.parsing import (
+    LARGEST,
+    LARGEST_JSON,
+    parsed,
+    parsed_large,
+    without_comments,
+)
 from bydore_pyro.mixture.published import pile_weights
-from bydore_pyro.mixture.sheets import column_of, sheets_of, weights_of_sheet
+from bydore_pyro.mixture.sheets import weights_of_sheet
 from bydore_pyro.mixture.trainers_files import blend_of, trainers_weights
 from bydore_pyro.mixture.units import Supply, Unit, token_shares
 
 PUBLISHED = "published:"
 END = "results.json"  # what runs without a mixture of their own end with
-LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
-LARGEST_JSON = 2**28  # which is read at once, and which we write ourselves
 #: What `bydore export` says in a file of numbers that are no shares of tokens.
 UNITS_SAID: dict[str, Unit] = {"shares of documents": "documents", "weights are epochs": "epochs"}
 CONVERTS = "bydore weights FILE --data STORE --out MIXTURE converts them"
@@ -203,50 +206,6 @@ def _renamed(
     return dict(zip(called, numbers.values(), strict=True))
 
 
-def supply_from(path: Path) -> dict[str, Supply]:
-    """Reads how much text there is of each domain.
-
-    Args:
-        path: Names with tokens, such as `web: 1.3T`, or with `tokens` and `documents`; or a table
-            with the columns `domain` and `tokens`, and perhaps `documents`.
-
-    Raises:
-        DataError: When the file is no such, or a number is not above 0.
-    """
-    with expecting(f"Expected tokens of domains in {path}, found:", OSError, ValueError):
-        tokens, documents = _sizes(path.read_text("utf-8-sig"))
-        numbers = {name: number_of(value, name) for name, value in tokens.items()}
-        counts = {name: number_of(value, name) for name, value in documents.items() if value}
-        for name, number in (*numbers.items(), *counts.items()):
-            if number <= 0:
-                raise ValueError(f"{number:g} of '{name}'")
-        if not numbers:
-            raise ValueError("no domain")
-    return {name: Supply(number, counts.get(name)) for name, number in numbers.items()}
-
-
-def _sizes(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Returns the tokens and the documents that a text has of domains."""
-    for rows in sheets_of(text):
-        header = [cell.lower() for cell in rows[0]]
-        if {"domain", "tokens"} <= {*header}:
-            columns = [
-                column_of(rows, "domain", key) for key in ("tokens", "documents") if key in header
-            ]
-            return columns[0], columns[1] if len(columns) > 1 else {}
-    found: Any = weights_of_sheet(text)
-    found = found.weights if found else _parsed(text)
-    if not isinstance(found, dict):
-        raise ValueError(f"{reprlib.repr(found)} instead of names with tokens, such as web: 1.3T")
-    found = {name: value for name, value in found.items() if not COMMENT.fullmatch(name)}
-    entries = {name: one for name, one in found.items() if isinstance(one, dict)}
-    lacking = [name for name, one in entries.items() if "tokens" not in one]
-    if lacking:
-        raise ValueError(f"no 'tokens' of '{lacking[0]}'")
-    tokens = {name: one["tokens"] if name in entries else one for name, one in found.items()}
-    return tokens, {name: one.get("documents") for name, one in entries.items()}
-
-
 def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
     """Reads numbers by domain, such as tokens, from a file of weights, without normalising.
 
@@ -348,11 +307,11 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
     if path.suffix == ".py":
         raise ValueError("a Python module; give the mixture that it was exported from")
     if len(content) > LARGEST:
-        found = _large(text)
+        found = parsed_large(text)
     else:
-        plain, comments = _without_comments(text)
+        plain, comments = without_comments(text)
         written = weights_of_sheet(plain) or blend_of(plain)
-        found = None if written else _parsed(text)
+        found = None if written else parsed(text)
         if written is not None and comments:
             remark = f"left out as comments: {listed([repr(c) for c in comments], SHOWN)}"
             written = written._replace(remarks=(*written.remarks, remark))
@@ -367,45 +326,6 @@ def _content(path: Path, key: str | None = None) -> dict[str, Any] | Listed:
         said = [unit for words, unit in UNITS_SAID.items() if words in text[:LARGEST]]
         return written._replace(unit=said[0], guess="") if said else written
     raise ValueError(f"{reprlib.repr(found)} instead of names with weights: {EXAMPLE}")
-
-
-def _without_comments(text: str) -> tuple[str, list[str]]:
-    """Returns a table or blend without the lines that begin with `#`, and these, shortened; YAML
-    and TOML know them themselves."""
-    lines = text.splitlines(keepends=True)
-    comments = [f"{line.strip():.40}" for line in lines if line.lstrip().startswith("#")]
-    return "".join(line for line in lines if not line.lstrip().startswith("#")), comments
-
-
-def _large(text: str) -> Any:
-    """Returns what a file holds that is larger than others' weights are: JSON alone is read."""
-    if len(text) > LARGEST_JSON:
-        raise ValueError(f"more than {LARGEST_JSON // 2**20} MB")
-    try:
-        return json.loads(text, object_pairs_hook=files.unique_keys)
-    except (json.JSONDecodeError, RecursionError):
-        raise ValueError(f"more than {LARGEST // 2**20} MB, and no JSON") from None
-
-
-def _parsed(text: str) -> Any:
-    """Returns what JSON, YAML or TOML holds; YAML's numbers as text.
-
-    Raises:
-        ValueError: When it is none of them.
-    """
-    found, wrong = None, ""
-    try:
-        found = files.yaml_or_json(text, words=True)
-    except DataError:  # it is one of them, with a name twice
-        raise
-    except ValueError as error:
-        wrong = one_line(error)
-    if not isinstance(found, dict | list):
-        with suppress(ValueError, RecursionError):
-            return tomllib.loads(text) or found
-    if wrong:
-        raise ValueError(f"what is neither JSON, YAML nor TOML ({wrong}): {EXAMPLE}")
-    return found
 
 
 def _cleaned(found: Listed) -> Listed:

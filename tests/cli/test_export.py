@@ -205,7 +205,7 @@ def test_sizes_count_before_those_of_the_search(
         "birds: 5B\nnet/digits: 1B\ngreek: {tokens: 1B, documents: 2M}"
     )
     given = [run, "--to", "olmo-core", "--prefix", "/d", "--tokens", "10B"]
-    text, said = exported(capsys, *given, "--sizes", tmp_path / "sizes.yaml")
+    text, said = exported(capsys, *given, "--domain_tokens", tmp_path / "sizes.yaml")
     table = {line.split()[0]: line.split()[1:] for line in said.splitlines()[:5]}
     assert table["birds"][2] == "1"
     assert table["digits"][2] == "3"
@@ -218,7 +218,7 @@ def test_sizes_count_before_those_of_the_search(
 def test_epochs_are_written_by_counts_or_not_at_all(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes, given = tmp_path / "sizes", ["--prefix", "/d", "--tokens", "10B", "--sizes"]
+    sizes, given = tmp_path / "sizes", ["--prefix", "/d", "--tokens", "10B", "--domain_tokens"]
     sizes.write_text("birds: 10B\ndigits: 2B\ngreek: 4B")
     text, _ = exported(capsys, run, "--to", "megatron-bridge", *given, sizes)
     assert yaml.safe_load(text)["source_weights"] == [0.5, 1.5, 0.5]
@@ -227,7 +227,9 @@ def test_epochs_are_written_by_counts_or_not_at_all(
     assert (
         "since axolotl reads none again, found 1.5 of 'digits': --tokens 6.63e+09 fits" in message
     )
-    text, _ = exported(capsys, run, "--to", "axolotl", *given[:3], "6.63e9", "--sizes", sizes)
+    text, _ = exported(
+        capsys, run, "--to", "axolotl", *given[:3], "6.63e9", "--domain_tokens", sizes
+    )
     assert yaml.safe_load(text)["datasets"][1]["weight"] == pytest.approx(0.9945)
     plain = tmp_path / "weights.json"
     plain.write_text(json.dumps(WEIGHTS))

@@ -29,7 +29,8 @@ def blend(tmp_path: Path) -> Path:
 def test_a_trainers_configuration_on_a_store(
     blend: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    weights_command([str(blend), "--data", str(corpus.folder), "--tokens", "1M"])
+    given = [str(blend), "--data", str(corpus.folder), "--tokens", "1M"]
+    weights_command([*given, "--repeat", "50"])
     captured = capsys.readouterr()
     table = rows(captured.out)
     assert table["domain"] == ["share", "tokens", "epochs", "documents"]
@@ -52,10 +53,20 @@ def test_sizes_without_a_store(
     blend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "sizes.yaml").write_text("birds: 150M\ndigits: 7B")
-    weights_command([str(blend), "--sizes", str(tmp_path / "sizes.yaml"), "--tokens", "10B"])
+    given = [str(blend), "--domain_tokens", str(tmp_path / "sizes.yaml"), "--tokens", "10B"]
+    weights_command([*given, "--repeat", "20"])
     table = rows(capsys.readouterr().out)
     assert table["birds"] == ["30.00%", "3,000,000,000", "20", "?", "!!"]
     assert table["digits"] == ["70.00%", "7,000,000,000", "1", "?"]
+    with pytest.raises(SystemExit) as exit_:
+        weights_command([*given, "--out", str(tmp_path / "out.csv")])
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert rows(captured.out) == table, "shown, and then refused"
+    assert "at most 16 epochs of each domain, found 20 of 'birds' (30.00%): --rep" in captured.err
+    assert not (tmp_path / "out.csv").exists()
+    weights_command([*given[:1], "--domain_tokens", "birds=1B", "digits=1B", "--tokens", "1B"])
+    assert rows(capsys.readouterr().out)["birds"][2] == "0.3"
 
 
 @pytest.mark.filterwarnings("ignore:.* the weights sum to 100; they were normalised")
@@ -68,7 +79,7 @@ def test_shares_alone_and_what_is_unknown(
     weights_command([str(blend), "--data", str(corpus.folder), "--tokens", "100"])
     said = capsys.readouterr().err
     assert "Not among the domains of the data: planes.\n" in said
-    assert "neither --data nor --sizes tells the size: planes.\n" in said
+    assert "neither --data nor --domain_tokens tells the size: planes.\n" in said
     assert "less than a sequence of 2,048 tokens: birds (0.024), planes (0.024).\n" in said
 
 
@@ -96,7 +107,7 @@ def test_epochs_become_shares_that_every_command_reads(
         (["--unit", "words"], "Expected a unit (tokens, documents, epochs), found 'words'"),
         (["--unit", "epochs"], "epochs, how often text is read, instead of shares of tokens"),
         (["--out", "x.csv"], "Expected --tokens for a table, found none with --out x.csv"),
-        (["--sizes", "none"], "Expected tokens of domains in none, found:"),
+        (["--domain_tokens", "none"], "Expected tokens of domains in none, found:"),
         (["--tokens", "0"], "Expected tokens"),
     ],
 )
@@ -113,10 +124,10 @@ def test_mistakes_are_one_line(
 def test_sizes_whose_names_fit_two_domains_are_refused(
     blend: Path, corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "sizes.json").write_text(json.dumps({"a/birds": 9, "b/birds": 9}))
+    sizes = tmp_path / "sizes.json"
+    sizes.write_text(json.dumps({"a/birds": 9, "b/birds": 9}))
+    given = [str(blend), "--data", str(corpus.folder)]
     with pytest.raises(SystemExit):
-        weights_command(
-            [str(blend), "--data", str(corpus.folder), "--sizes", str(tmp_path / "sizes.json")]
-        )
+        weights_command([*given, "--domain_tokens", str(sizes)])
     assert "'a/birds' and 'b/birds', which both match 'birds'" in capsys.readouterr().err
     assert WeightsConfig(file="x").sequence_length == 2048

@@ -31,6 +31,7 @@ def test_a_name_stands_for_the_one_that_is_like_it(name: str, known: str) -> Non
 
 def test_equal_names_come_first_and_strangers_stay() -> None:
     assert matched(["python", "python_tests", "books", "coder"], KNOWN) == {}
+    assert matched(["wiki"], KNOWN, beginnings=False) == {}
     # What is named by itself is not what another may stand for.
     assert matched(["code", "org/code"], KNOWN) == {}
 

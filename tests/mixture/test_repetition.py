@@ -94,7 +94,9 @@ def test_domains_that_get_no_sample_are_named() -> None:
     few = exposures_of({"web": 1.0}, 900, THERE)
     assert "less than a document: web (0.9)" in notes_on(few, None)[0]
     unknown = exposures_of({"a": 1.0}, 1e9, {})
-    assert notes_on(unknown, 2048)[0].endswith("neither --data nor --sizes tells the size: a.")
+    assert notes_on(unknown, 2048)[0].endswith(
+        "neither --data nor --domain_tokens tells the size: a."
+    )
 
 
 def test_the_longest_run_without_repetition() -> None:

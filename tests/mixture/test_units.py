@@ -27,6 +27,9 @@ def test_numbers_by_hand() -> None:
     assert numbers_of_unit(half, "epochs", THERE, 6000) == {"a": 3.0, "b": 1.0, "c": 0.0}
     assert THERE["b"].length == 300
     assert Supply(5).length is None
+    assert Supply(600).with_documents_of(THERE["b"]) == Supply(600, 2, "files")
+    assert Supply(600, 7).with_documents_of(THERE["b"]) == Supply(600, 7)
+    assert Supply(600).with_documents_of(None) == Supply(600)
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -20,7 +20,6 @@ from bydore_pyro.mixture.weights_files import (
     numbers_of,
     require_finished,
     require_own,
-    supply_from,
 )
 
 OURS = Mixture(
@@ -399,35 +398,6 @@ def test_a_unit_that_the_file_does_not_say(tmp_path: Path) -> None:
     assert mixture_from(path, unit="epochs", supply=there).weights == (0.5, 0.5)
     with pytest.raises(DataError, match="shares of tokens, as it says, instead of epochs"):
         mixture_from(write(tmp_path, OURS.to_json()), unit="epochs", supply=there)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "law: 130M\nweb: {tokens: 1.3T, documents: 2B}",
-        "domain,tokens,documents\nlaw,130M,\nweb,1.3e12,2000000000\n",
-    ],
-)
-def test_sizes(tmp_path: Path, text: str) -> None:
-    assert supply_from(write(tmp_path, text)) == {
-        "law": Supply(1.3e8),
-        "web": Supply(1.3e12, 2e9),
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("law: 0", "found: 0 of 'law'"),
-        ("law: {documents: 3}", "no 'tokens' of 'law'"),
-        ("[1, 2]", "instead of names with tokens"),
-        ("{}", "found: no domain"),
-        ("law: many", "'many' instead of a number"),
-    ],
-)
-def test_what_is_no_size(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        supply_from(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(
