@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro import core, files, methods, mixture, proxy, report, setup, tables, terminal
+from bydore_pyro import core, data, files, methods, mixture, proxy, report, setup, tables, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, resume_command, warn_idle
-from bydore_pyro.errors import DataError, listed
+from bydore_pyro.errors import DataError
 from bydore_pyro.fit import METHODS, REPEATING, MethodOptions, fit, problem_of
 
 # What `--help` lists; `--help-all` adds the rest.
@@ -210,12 +210,8 @@ def _domain_tokens(options: FitOptions, table: tables.RunsTable) -> np.ndarray |
         )
     if not asked.domain_tokens:
         return None
-    found = mixture.supply_from(asked.domain_tokens, table.domains)
-    if missing := [name for name in table.domains if name not in found]:
-        raise DataError(
-            f"Expected --domain_tokens of the runs' domains, found none of {listed(missing)}"
-        )
-    return np.array([found[name].tokens for name in table.domains])
+    found = data.stated_tokens(asked.domain_tokens, table.domains)
+    return np.array([found[name] for name in table.domains])
 
 
 def _caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:

@@ -67,6 +67,7 @@ from .store import is_store as is_store
 from .store import nothing_counted as nothing_counted
 from .store import open_store as open_store
 from .store import selected as selected
+from .supply import stated_tokens as stated_tokens
 from .supply import supply_of as supply_of
 from .supply import supply_of_rows as supply_of_rows
 from .supply import supply_of_text as supply_of_text

@@ -21,6 +21,27 @@ from bydore_pyro.mixture import Supply, supply_from
 SHOWN = 10  # names in a message
 
 
+def stated_tokens(
+    entries: Sequence[str], names: Collection[str], others: Collection[str] = ()
+) -> dict[str, float]:
+    """Returns the tokens that are stated of domains.
+
+    Args:
+        entries: What `supply_from` takes.
+        names: The domains that need some.
+        others: Domains that may have some.
+
+    Raises:
+        DataError: When one of the names has none; names them. Or see `supply_from`.
+    """
+    stated = supply_from(entries, [*names, *others])
+    if lacking := [name for name in names if name not in stated]:
+        raise DataError(
+            f"Expected --domain_tokens of every domain, found none of {listed(lacking, SHOWN)}"
+        )
+    return {n: one.tokens for n, one in stated.items() if n in names or n in others}
+
+
 def with_domain_tokens(
     store: TokenStore, entries: Sequence[str], names: Collection[str]
 ) -> TokenStore:
@@ -33,16 +54,11 @@ def with_domain_tokens(
         names: The domains that are trained on.
 
     Raises:
-        DataError: When one of these is not stated; names them. Or see `supply_from`.
+        DataError: See `stated_tokens`.
     """
     if not entries:
         return store
-    stated = supply_from(entries, [*names, *(n for n in store.names if n not in names)])
-    if lacking := [name for name in names if name not in stated]:
-        raise DataError(
-            f"Expected --domain_tokens of every domain, found none of {listed(lacking, SHOWN)}"
-        )
-    tokens = {name: one.tokens for name, one in stated.items() if name in store.names}
+    tokens = stated_tokens(entries, names, [name for name in store.names if name not in names])
     return dataclasses.replace(store, index={**store.index, DOMAIN_TOKENS: tokens})
 
 

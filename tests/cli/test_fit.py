@@ -290,7 +290,7 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
         ),
         (
             ("--domain_tokens", "other.json"),
-            "Expected --domain_tokens of the runs' domains, found none of code",
+            "Expected --domain_tokens of every domain, found none of code",
         ),
         (("--runs", "few"), "Expected at least 6 runs, found 2"),
         (("--minimize", "program"), "direction for exam:a, whose name does not say that it is"),
