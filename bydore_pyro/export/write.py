@@ -144,7 +144,8 @@ def _manifest(source: Path) -> dict[str, Any] | None:
     with expecting(f"Expected a run's manifest, found {path}:", as_error=RunFolderError):
         content = files.read_json(path)
         needed = {key: content[key] for key in ("domains", "tokenizer_sha256")}
-        return needed | {key: content.get(key, {}) for key in (data.UNITS, data.DOMAIN_TOKENS)}
+        stated = {n: float(count) for n, count in content.get(data.DOMAIN_TOKENS, {}).items()}
+        return {**needed, data.UNITS: content.get(data.UNITS, {}), data.DOMAIN_TOKENS: stated}
 
 
 def _carried(

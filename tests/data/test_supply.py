@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.data.supply import supply_of, supply_of_rows, supply_of_text
+from bydore_pyro.data.supply import (
+    stated_tokens,
+    supply_of,
+    supply_of_rows,
+    supply_of_text,
+    with_domain_tokens,
+)
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.units import Supply
 
@@ -28,6 +34,26 @@ def test_a_sample_stands_for_all_text() -> None:
     index = {"domains": {"a": {"train": train}, "b": {"train": {"tokens": 0, "bytes": 0}}}}
     assert supply_of_text(index, ["a", "b", "c"]) == {"a": Supply(6000)}, "nothing is counted"
     assert supply_of(index, ["a"]) == {"a": Supply(6000)}
+
+
+def test_what_is_stated_of_the_corpus_counts_before_what_is_there(
+    corpus: TokenStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = ["birds", "digits"]
+    store = with_domain_tokens(corpus, ["x/Birds=3B", "digits=1B", "books=9B"], some)
+    assert "'birds' for 'x/Birds'" in (said := capsys.readouterr().err)
+    assert "not among the domains: books\n" in said
+    assert store.natural(some) == {"birds": 0.75, "digits": 0.25}
+    assert (store.size("greek"), store.sha256) == (corpus.size("greek"), corpus.sha256)
+    before = supply_of_rows(corpus.index, some)["birds"]
+    for counted in (supply_of, supply_of_rows, supply_of_text):
+        birds = counted(store.index, some)["birds"]
+        assert birds.tokens == 3e9
+        assert birds.length == pytest.approx(before.length), "documents are as long as before"
+    assert with_domain_tokens(corpus, [], some) is corpus
+    with pytest.raises(DataError, match=r"--domain_tokens of every domain, found none of digits$"):
+        with_domain_tokens(corpus, ["birds=3B"], some)
+    assert stated_tokens(["a=2", "b=3", "c=4"], ["a"], ["b"]) == {"a": 2, "b": 3}
 
 
 def test_what_was_not_counted_is_refused() -> None:
