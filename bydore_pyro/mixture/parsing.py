@@ -40,7 +40,11 @@ def parsed(text: str) -> Any:
 
 
 def parsed_large(text: str) -> Any:
-    """Returns what a file holds that is larger than others' weights are: JSON alone is read."""
+    """Returns what a file holds that is larger than others' weights are: JSON alone is read.
+
+    Raises:
+        ValueError: When it is no JSON, or larger than we write.
+    """
     if len(text) > LARGEST_JSON:
         raise ValueError(f"more than {LARGEST_JSON // 2**20} MB")
     try:

@@ -12,7 +12,8 @@ GPT-NeoX, LLaMA-Factory | tokens |
 | `source` and `source_weights` | Megatron Bridge, fine-tuning | epochs |
 | `sources`, each with `source_name` and `target_ratio` | OLMo-core | tokens |
 | `train_weights`, also as one stage | levanter | tokens |
-| `train`, whose names begin with `train_`, or are paths | RegMix | tokens |
+| `train`, whose names begin with `train_`, or are paths; others that sum to 1, or stand beside \
+`valid` | RegMix | tokens |
 | `train_domain_weights` | DoReMi | tokens |
 | `datasets`, each with `fraction` | TRL | documents |
 | `datasets`, each with `weight`, in a file with `base_model` | axolotl | epochs |
@@ -32,12 +33,14 @@ LitGPT are not read.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from bydore_pyro.mixture.entries import has_numbers, weights_of_entries
+from bydore_pyro.mixture.entries import ROUNDED, has_numbers, weights_of_entries
 from bydore_pyro.mixture.listed import (
     COMMENT,
     NUMBER,
@@ -51,7 +54,7 @@ from bydore_pyro.mixture.listed import (
     sequence,
     shown,
 )
-from bydore_pyro.mixture.names import names_of_paths, names_of_prefixes
+from bydore_pyro.mixture.names import TRAIN, names_of_paths, names_of_prefixes
 from bydore_pyro.mixture.published import PILE_DOMAINS
 
 OF_PUBLIC_PILE = "Pile-CC"  # a name that the Pile's public copies alone have
@@ -188,7 +191,7 @@ def _places(
             for key, one in found.items()
             if isinstance(key, str) and not (COMMENT.fullmatch(key) or HELD_OUT.fullmatch(key))
         }
-        taken = finder(known)
+        taken = {key: reader for key, reader in finder(found).items() if key in known}
         for key, reader in taken.items():
             yield _Place(f"{name}{dot}{key}", found, key, reader)
         inside = [
@@ -396,13 +399,22 @@ def _blend(found: Mapping[str, Any], key: str) -> bool:
 
 
 def _train(found: Mapping[str, Any], key: str) -> bool:
-    """Settings of a training are called so, too."""
+    """Settings of a training are called so, too: weights have names of RegMix, or `valid` beside
+    them, or sum to 1 or 100."""
     value = found.get(key)
-    if isinstance(value, dict):
-        names = [str(name) for name in value]
-        settings = [name for name in names if looks_like("a setting", name)]
-        return any(map(is_number, value.values())) and len(settings) < len(names)
-    return _blend(found, key)
+    if not isinstance(value, dict):
+        return _blend(found, key)
+    names = [str(name) for name in value]
+    if names and all(name.startswith(TRAIN) or "/" in name for name in names):
+        return any(map(is_number, value.values()))
+    if not _is_plain(value) or any(looks_like("a setting", name) for name in names):
+        return False
+    if "valid" in found:
+        return True
+    with suppress(ValueError):
+        total = math.fsum(number_of(value[name], name) for name in value if is_number(value[name]))
+        return min(abs(total - 1), abs(total / 100 - 1)) <= ROUNDED
+    return False
 
 
 def _pair(found: Mapping[str, Any], key: str) -> bool:

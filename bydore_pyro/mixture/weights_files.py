@@ -122,7 +122,9 @@ def mixture_from(
             raise ValueError(f"shares of tokens, as it says, instead of {unit}")
     if isinstance(found, Listed):
         return _mixture_of(found, path, names, supply or {})
-    return _for_data(Mixture.from_content(found, path), path, names)
+    mixture = Mixture.from_content(found, path)
+    with expecting(f"Expected a mixture file, found {path}:", ValueError):
+        return _for_data(mixture, path, names)
 
 
 def _of_others(unit: Unit) -> str:
@@ -144,16 +146,17 @@ def _mixture_of(
             terminal.tell(f"{path}: domains are called {found.cut}: {called}")
         for remark in (*found.remarks, *[found.guess] * bool(found.guess)):
             terminal.tell(f"{path}: {remark}")
+        numbers, others = found.weights, [each for _, each in found.others]
         if found.unit == "tokens":
-            mixture = normalised(found.weights, str(path), declared=found.declared)
-            return _for_data(mixture, path, names, [each for _, each in found.others])
-    numbers = found.weights
-    if names:
-        numbers = _renamed(numbers, path, names, [each for _, each in found.others])
-    shares = token_shares(numbers, found.unit, supply)
-    terminal.tell(f"{path}: {found.unit} became shares of tokens, by what there is of each domain")
-    mixture = Mixture(names=tuple(shares), weights=tuple(shares.values()))
-    return _for_data(mixture, path, names)
+            mixture = normalised(numbers, str(path), declared=found.declared)
+            return _for_data(mixture, path, names, others)
+        numbers = _renamed(numbers, path, names, others) if names else numbers
+        shares = token_shares(numbers, found.unit, supply)
+        terminal.tell(
+            f"{path}: {found.unit} became shares of tokens, by what there is of each domain"
+        )
+        mixture = Mixture(names=tuple(shares), weights=tuple(shares.values()))
+        return _for_data(mixture, path, names)
 
 
 def _for_data(

@@ -74,6 +74,10 @@ FILES = {
     "a list that nobody calls so": '{"entries": [{"name": "law", "weight": 30}, {"name": "web", '
     '"weight": 70}], "_missing_categories": {"code": 3}, "seed": 4}',
     "two places that agree": "a: {weights: {law: 0.3, web: 0.7}}\nb: {mix: {law: 0.3, web: 0.7}}",
+    "weights beside settings that are called so": "train: {lr: 0.1, epochs: 3, batch_size: 8}\n"
+    "data: {mixture: {law: 0.3, web: 0.7}}\n",
+    "regmix's, by no prefix": "train: {law: 0.3, web: 0.7}\nvalid: {law: 1}",
+    "regmix's, without valid": "model_name: x\ntrain: {law: 0.3, web: 0.7}",
     "doremi": '{"train_domain_weights": {"law": 0.3, "web": 0.7}, "eval_domain_weights": {}}',
 }
 
@@ -124,6 +128,8 @@ def test_a_trainers_file(trainer: str, tmp_path: Path) -> None:
         ),
         ("- {domain: a}", "no 'weight' in entry 1, but 'domain'"),
         ('{"interleave_datasets": {"probabilities": [1]}}', "nothing instead of a list under 'nam"),
+        ("train: {epochs: 3, warm: 0.1}\nmodel: {dim: 3}", "'train', 'model' with more than a n"),
+        ("train: {lr: 0.4, a: 0.6}\nvalid: {a: 1}", "'train', 'valid' with more than a number"),
         ("data: {weights_of: {a: 1}}\nmodel: {x: 1}", "'data', 'model' with more than a number"),
     ],
 )
