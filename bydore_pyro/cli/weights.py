@@ -8,7 +8,14 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from bydore_pyro import files, terminal
-from bydore_pyro.command_line import Checked, TokenCount, one_line_errors, option, parse_options
+from bydore_pyro.command_line import (
+    Checked,
+    TokenCount,
+    one_line_errors,
+    option,
+    parse_options,
+    warn_idle,
+)
 from bydore_pyro.errors import listed
 from bydore_pyro.mixture import (
     GOOD_EPOCHS,
@@ -84,6 +91,8 @@ class WeightsConfig(Checked):
         super().__post_init__()
         if self.unit is not None and self.unit not in UNITS:
             raise ValueError(f"Expected a unit ({', '.join(UNITS)}), found '{self.unit}'")
+        if self.tokens is None:
+            warn_idle(self, ("repeat", "sequence_length"), "no tokens")
         if self.out is not None and self.out.endswith(SHEET) and self.tokens is None:
             raise ValueError(f"Expected --tokens for a table, found none with --out {self.out}")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro import data, files
+from bydore_pyro.command_line import warn_idle
 from bydore_pyro.errors import DataError, RunFolderError, expecting, listed
 from bydore_pyro.export.formats import (
     FORMATS,
@@ -92,10 +93,10 @@ def export_from(source: str, config: ExportConfig) -> Exported:
             )
     elif config.tokenizer is not None:
         mixture, factors = _carried(mixture, source, Path(config.tokenizer), store, notes)
-    elif store is not None and config.tokens is None:
-        warnings.warn(
-            f"data has no effect: {config.to} takes shares of tokens as they are", stacklevel=2
-        )
+    if config.tokens is None:
+        warn_idle(config, ("repeat", "sequence_length"), "no tokens")
+        if config.domain_tokens and UNITS[config.drawn] == "tokens":
+            warnings.warn("domain_tokens has no effect with no tokens", stacklevel=2)
     supply = _supply(mixture, source, config, store, factors)
     found = export(mixture, config, supply)
     return dataclasses.replace(found, notes=(*notes, *found.notes))

@@ -235,3 +235,17 @@ def test_epochs_are_written_by_counts_or_not_at_all(
     plain.write_text(json.dumps(WEIGHTS))
     message = refused(capsys, plain, "--to", "axolotl", *given[:-1])
     assert message.startswith("Expected the number of tokens that there are of 'birds', since the ")
+
+
+@pytest.mark.filterwarnings("always")
+def test_what_only_a_length_needs_is_idle_without_one(
+    run: Path, corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [run, "--to", "levanter", "--domain_tokens", "birds=1B"]
+    assert "domain_tokens has no effect with no tokens" in exported(capsys, *given)[1]
+    assert "repeat has no effect with no tokens" in exported(capsys, *given[:3], "--repeat", "3")[1]
+    path = tmp_path / "streams.yaml"
+    path.write_text("streams: {Birds: {repeat: 1}, digits: {repeat: 1}}")
+    text, said = exported(capsys, path, *given[1:3], "--data", corpus.folder)
+    assert "no effect" not in said, "the store's names and counts count"
+    assert {*yaml.safe_load(text)["train_weights"]} == {"birds", "digits"}
