@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
+from typing import Any
 
 from bydore_pyro import files, terminal
 from bydore_pyro.command_line import (
@@ -60,7 +61,8 @@ class WeightsConfig(Checked):
     )
     data: str | None = option(
         None,
-        "Token store: its names are matched, and it says how much there is of each domain.",
+        "Token store: its names are matched, and it says how much there is of each domain. "
+        "Default: of a run's folder, what the run noted of its text.",
     )
     domain_tokens: list[str] = option(
         [],
@@ -141,15 +143,19 @@ def weights_command(arguments: Sequence[str]) -> None:
 
 def _read(config: WeightsConfig) -> tuple[Mixture, dict[str, Supply]]:
     """Returns the weights, and what text there is of their domains as far as it is known."""
-    from bydore_pyro import data
+    from bydore_pyro import data, export
 
     names: tuple[str, ...] = ()
     rows: dict[str, Supply] = {}
     text: dict[str, Supply] = {}
     if config.data is not None:
-        store = data.open_store(Path(config.data))
-        names, rows = store.names, data.supply_of(store.index, store.names)
-        text = data.supply_of_text(store.index, store.names)
+        index: Any = data.open_store(Path(config.data)).index
+    else:
+        index = export.index_of_run(Path(config.file))
+    if index is not None:
+        known = [name for name in index["domains"] if name not in index.get("pools", {})]
+        rows, text = data.supply_of(index, known), data.supply_of_text(index, known)
+        names = tuple(text)  # targets have nothing to train on
     if config.domain_tokens:
         given = supply_from(config.domain_tokens, names)
         names = names or tuple(given)

@@ -112,7 +112,7 @@ def _supply(
     """Returns what there is of the mixture's domains: the user's own rows for a trainer that draws
     these, else the tokens, times factors between tokenizers; sizes that are given count first. None
     where nothing is known."""
-    index, names = store.index if store else _manifest(Path(source)), _weighted(mixture)
+    index, names = store.index if store else index_of_run(Path(source)), _weighted(mixture)
     found: dict[str, Supply] | None = None
     if index is not None and (config.drawn in ("documents", "epochs") or config.tokens is not None):
         tokenizer = mixture.tokenizer if config.tokenizer else index["tokenizer_sha256"]
@@ -135,9 +135,13 @@ def _weighted(mixture: Mixture) -> list[str]:
     return [name for name, weight in mixture.as_dict().items() if weight > 0]
 
 
-def _manifest(source: Path) -> dict[str, Any] | None:
+def index_of_run(source: Path) -> dict[str, Any] | None:
     """Returns what a run noted of its text, by its folder or one of its mixtures; None where there
-    is no run or it noted nothing."""
+    is no run or it noted nothing.
+
+    Raises:
+        RunFolderError: When what it noted is damaged.
+    """
     folder = source.parent if source.name in OF_RUNS else source
     path = folder / "manifest.json"
     if not path.is_file():
@@ -146,7 +150,8 @@ def _manifest(source: Path) -> dict[str, Any] | None:
         content = files.read_json(path)
         needed = {key: content[key] for key in ("domains", "tokenizer_sha256")}
         stated = {n: float(count) for n, count in content.get(data.DOMAIN_TOKENS, {}).items()}
-        return {**needed, data.UNITS: content.get(data.UNITS, {}), data.DOMAIN_TOKENS: stated}
+        more = {key: content.get(key, {}) for key in (data.UNITS, "pools")}
+        return needed | more | {data.DOMAIN_TOKENS: stated}
 
 
 def _carried(

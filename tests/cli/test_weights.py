@@ -9,6 +9,8 @@ import pytest
 
 from bydore_pyro.cli.weights import WeightsConfig, weights_command
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.supply import with_domain_tokens
+from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import mixture_from
 
 BLEND = "steps: 9\ndata:\n  blend: 30 /x/birds_text_document 70 /x/digits_text_document\n"
@@ -81,6 +83,30 @@ def test_shares_alone_and_what_is_unknown(
     assert "Not among the domains of the data: planes.\n" in said
     assert "neither --data nor --domain_tokens tells the size: planes.\n" in said
     assert "less than a sequence of 2,048 tokens: birds (0.024), planes (0.024).\n" in said
+
+
+def test_a_run_knows_its_own_text(
+    corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    mixture = Mixture(names=("birds", "digits"), weights=(0.25, 0.75))
+    (run / "mixture.json").write_text(mixture.to_json())
+    some = ["birds", "digits"]
+    index = with_domain_tokens(corpus, ["birds=1B", "digits=3B"], some).index
+    target = {"train": {"tokens": 0, "bytes": 0}, "validation": {"tokens": 9}}
+    domains = {name: index["domains"][name] for name in some} | {"quiz": target}
+    pools = {"*": some}
+    manifest = {**index, "domains": domains | {"*": index["domains"]["greek"]}, "pools": pools}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    weights_command([str(run), "--tokens", "8B"])
+    captured = capsys.readouterr()
+    table = rows(captured.out)
+    assert [table[name][2] for name in some] == ["2", "2"]
+    assert table["birds"][3] != "?", "by the documents' length"
+    assert "without weight" not in captured.err
+    weights_command([str(run), "--tokens", "8B", "--domain_tokens", "x/birds=2B"])
+    assert rows(capsys.readouterr().out)["birds"][2] == "1"
 
 
 def test_epochs_become_shares_that_every_command_reads(

@@ -18,9 +18,9 @@ from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.export.formats import ExportConfig
-from bydore_pyro.export.write import Exported, export, export_from
+from bydore_pyro.export.write import Exported, export, export_from, index_of_run
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.units import Supply
 
@@ -167,3 +167,19 @@ def test_a_file_of_weights_is_written_with_its_notes(tmp_path: Path) -> None:
     found = export_from(str(place), doremi)
     assert found.text == export(MIXTURE, doremi).text
     assert found.notes[0] == noted.notes[0]
+
+
+def test_what_a_run_noted_of_its_text(tmp_path: Path) -> None:
+    assert index_of_run(tmp_path) is None, "an unfinished run, or none"
+    noted = {"domains": {"a": {}}, "tokenizer_sha256": "t", "sha256": "s"}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**noted, "domain_tokens": {"a": 5}}))
+    found = index_of_run(tmp_path)
+    assert found == index_of_run(tmp_path / "mixture.json")
+    assert found is not None
+    assert (found["domains"], found["domain_tokens"]) == ({"a": {}}, {"a": 5.0})
+    for damaged in ({"domains": {}}, {**noted, "domain_tokens": {"a": "many"}}, [1]):
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(RunFolderError, match=r"Expected a run's manifest, found .*") as error:
+            index_of_run(tmp_path)
+        assert "\n" not in str(error.value)
