@@ -19,21 +19,14 @@ from typing import Any, Literal
 from bydore_pyro.command_line import Checked, TokenCount, option
 from bydore_pyro.data import read_list
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import MOST_EPOCHS, SEQUENCE_LENGTH, Unit
+from bydore_pyro.mixture import MOST_EPOCHS, SAID, SEQUENCE_LENGTH, Unit
 
 DOMAIN = "{domain}"
 Samples = Literal["tokens", "sequences", "documents", "epochs"]
-UNITS: dict[Samples, Unit] = {
+UNIT_OF: dict[Samples, Unit] = {
     "tokens": "tokens",
     "sequences": "tokens",
     "documents": "documents",
-    "epochs": "epochs",
-}
-#: What a written file says of its numbers; `mixture_from` knows them by it.
-SAID: dict[Samples, str] = {
-    "tokens": "shares of tokens",
-    "sequences": "shares of tokens",
-    "documents": "shares of documents",
     "epochs": "epochs",
 }
 BLOCKS = tuple(2**n for n in range(11, 16))  # levanter's default block of 2048, up to its largest
@@ -210,7 +203,7 @@ def _yaml(content: dict[str, Any], samples: Samples) -> str:
     # YAML writes this line break as it stands, and reads it as a space; escaped it stays.
     escaped = "\x85" in _json(content)
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=not escaped, width=1000)
-    return f"# bydore export: the weights are {SAID[samples]}.\n{text}"
+    return f"# bydore export: the weights are {SAID[UNIT_OF[samples]]}.\n{text}"
 
 
 def with_meaning(text: str, form: Format) -> str:
@@ -236,7 +229,7 @@ def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
     """Hugging Face `datasets`: the arguments of `interleave_datasets`."""
     weights = [share.weight for share in shares]
     content = {
-        "weights_are": SAID[samples],
+        "weights_are": SAID[UNIT_OF[samples]],
         "names": [s.name for s in shares],
         "paths": [s.path if len(s.paths) == 1 else [*s.paths] for s in shares if s.paths] or None,
         "interleave_datasets": {
@@ -354,8 +347,8 @@ def _for_doremi(shares: Sequence[Share], samples: Samples) -> str:
     """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain."""
     weights = {share.name: share.weight for share in sorted(shares, key=lambda s: s.name)}
     content: dict[str, Any] = {"train_domain_weights": weights, "eval_domain_weights": weights}
-    if UNITS[samples] != "tokens":  # else it is the authors' own file
-        content["weights_are"] = SAID[samples]
+    if UNIT_OF[samples] != "tokens":  # else it is the authors' own file
+        content["weights_are"] = SAID[UNIT_OF[samples]]
     return _json(content)
 
 
@@ -384,7 +377,7 @@ def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:
 
     def write(shares: Sequence[Share], samples: Samples) -> str:
         values = {
-            "UNITS": SAID[samples],
+            "UNITS": SAID[UNIT_OF[samples]],
             "WEIGHTS_LITERAL": literal({s.name: s.weight for s in shares}),
             "PATHS_LITERAL": literal({s.name: s.path for s in shares}),
             "PACKS_FIRST": repr(samples == "sequences"),

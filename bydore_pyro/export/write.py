@@ -15,7 +15,7 @@ from bydore_pyro.command_line import warn_idle
 from bydore_pyro.errors import DataError, RunFolderError, expecting, listed
 from bydore_pyro.export.formats import (
     FORMATS,
-    UNITS,
+    UNIT_OF,
     ExportConfig,
     Share,
     as_stage,
@@ -95,7 +95,7 @@ def export_from(source: str, config: ExportConfig) -> Exported:
         mixture, factors = _carried(mixture, source, Path(config.tokenizer), store, notes)
     if config.tokens is None:
         warn_idle(config, ("repeat", "sequence_length"), "no tokens")
-        if config.domain_tokens and UNITS[config.drawn] == "tokens":
+        if config.domain_tokens and UNIT_OF[config.drawn] == "tokens":
             warnings.warn("domain_tokens has no effect with no tokens", stacklevel=2)
     supply = _supply(mixture, source, config, store, factors)
     found = export(mixture, config, supply)
@@ -224,7 +224,7 @@ def export(
         warnings.warn(f"prefix has no effect in {config.to}, which has no paths", stacklevel=2)
     wanted, notes = _wanted(mixture.as_dict(), config, supply)
     numbers, digits = _rounded(wanted, config)
-    shares = token_shares(numbers, UNITS[config.drawn], supply or {})
+    shares = token_shares(numbers, UNIT_OF[config.drawn], supply or {})
     notes += _notes_on_small(wanted, numbers, config, digits)
     exposures = exposures_of(shares, config.tokens, supply or {}) if config.tokens else ()
     notes += _notes_on_exposures(exposures, config)
@@ -252,7 +252,7 @@ def _wanted(
     """Returns the numbers that the trainer wants, not yet rounded, and how they were made."""
     others = [] if config.samples else FORMATS[config.to].draws[1:]
     notes = [f"Where it draws {other}: --samples {other}." for other in others]
-    unit = UNITS[config.drawn]
+    unit = UNIT_OF[config.drawn]
     if unit == "tokens":
         draws = "counts tokens" if config.drawn == "tokens" else "draws sequences of one length"
         return weights, [f"Per token: {config.to} {draws}.", *notes]
@@ -295,7 +295,7 @@ def _notes_on_exposures(exposures: Sequence[Exposure], config: ExportConfig) -> 
     Raises:
         DataError: When it reads a domain too often.
     """
-    form, whole = FORMATS[config.to], UNITS[config.drawn] != "tokens"
+    form, whole = FORMATS[config.to], UNIT_OF[config.drawn] != "tokens"
     over = [one for one in exposures if (one.epochs or 0) > form.most_epochs * (1 + ROUNDING)]
     if over:
         most = max(over, key=lambda one: one.epochs or 0)

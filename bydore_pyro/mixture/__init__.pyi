@@ -31,6 +31,7 @@ from .tree import Sums as Sums
 from .tree import below as below
 from .tree import interval_of as interval_of
 from .tree import shown_rows as shown_rows
+from .units import SAID as SAID
 from .units import UNITS as UNITS
 from .units import Supply as Supply
 from .units import Unit as Unit

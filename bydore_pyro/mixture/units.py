@@ -20,6 +20,12 @@ from bydore_pyro.errors import DataError
 
 Unit = Literal["tokens", "documents", "epochs"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
+#: What a file that we write says of its numbers, by which it is known when it is read back.
+SAID: dict[Unit, str] = {
+    "tokens": "shares of tokens",
+    "documents": "shares of documents",
+    "epochs": "epochs",
+}
 
 
 class Supply(NamedTuple):

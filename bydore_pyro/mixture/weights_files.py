@@ -50,12 +50,15 @@ from bydore_pyro.mixture.parsing import (
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.mixture.sheets import weights_of_sheet
 from bydore_pyro.mixture.trainers_files import blend_of, trainers_weights
-from bydore_pyro.mixture.units import Supply, Unit, token_shares
+from bydore_pyro.mixture.units import SAID, Supply, Unit, token_shares
 
 PUBLISHED = "published:"
 END = "results.json"  # what runs without a mixture of their own end with
 #: What `bydore export` says in a file of numbers that are no shares of tokens.
-UNITS_SAID: dict[str, Unit] = {"shares of documents": "documents", "weights are epochs": "epochs"}
+UNITS_SAID: dict[str, Unit] = {
+    SAID["documents"]: "documents",
+    f"weights are {SAID['epochs']}": "epochs",
+}
 CONVERTS = "bydore weights FILE --data STORE --out MIXTURE converts them"
 ROUNDED = 0.005  # how far rounded weights may sum from 1
 MOST_ROUNDED = 1.05  # what shares rounded without care may sum to

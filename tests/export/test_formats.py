@@ -17,7 +17,7 @@ import yaml
 from bydore_pyro.errors import DataError
 from bydore_pyro.export.formats import (
     FORMATS,
-    UNITS,
+    UNIT_OF,
     ExportConfig,
     Format,
     Share,
@@ -452,7 +452,7 @@ def test_every_trainers_number_is_in_its_own_unit_and_read_back_as_tokens(
 ) -> None:
     config = config_of(to, samples=draws, tokens=4e9)
     found = export(MIXED, config, THERE)
-    unit = UNITS[config.drawn]
+    unit = UNIT_OF[config.drawn]
     numbers = [f"{number:.5g}"[:6] for number in BY_HAND[unit].values()]
     assert all(number in found.text for number in numbers)
     assert [one.epochs for one in found.exposures] == pytest.approx([0.8, 0.5, 0.6], abs=1e-5)
