@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
-
 from bydore_pyro import files, measure, search, setup, terminal
 from bydore_pyro.answer import Answer, Outlook, Question, TriedSteps, outlook_of
 from bydore_pyro.data import Domains, selected
 from bydore_pyro.errors import DataError, RunFolderError, expecting
-from bydore_pyro.mixture import Mixture, mixture_from, require_finished
+from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch
 
 GIVEN = "given_mixture.json"  # in an answer's folder: the mixture that was asked about
@@ -73,7 +71,8 @@ def ask(
     # Refused, as the mixtures, before anything is read.
     question = setup.question_of(options, domains)
     sources = [one for one in (config.mixture, config.against) if one is not None]
-    given = [setup.weights_of(source, domains) for source in sources]
+    mixtures = [_mixture_of(source, domains) for source in sources]
+    given = [setup.weights_in(each, domains) for each in mixtures]
     if given:
         opened.require_forecast("--mixture")
     models = setup.models_of(options, domains.corpus, config.models)
@@ -100,7 +99,7 @@ def ask(
         weights = given[1] if config.against else setup.weights_in(answer.mixture, domains)
         beside = dataclasses.replace(question, references={name: weights}, baseline=name)
         judged = outlook_of(answer.forecast, beside, given[0])
-        mixture = _mixture_of(config.mixture, given[0], domains)
+        mixture = mixtures[0]
     return Asked(options, domains, question, answer, metrics, judged, mixture)
 
 
@@ -196,6 +195,7 @@ def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig
     """
     searched = setup.options_in(run)
     validation = asked.validation or searched.question.validation
+    domain_tokens = asked.domain_tokens or searched.question.domain_tokens
     own = dataclasses.replace(
         searched.run,
         consumed=searched.run.consumed if asked.target_tokens else None,
@@ -205,7 +205,9 @@ def _options_for(run: Path, asked: setup.QuestionConfig, config: setup.AskConfig
     return dataclasses.replace(
         searched,
         run=own.anywhere(),
-        question=dataclasses.replace(asked, validation=list(validation)).anywhere(),
+        question=dataclasses.replace(
+            asked, validation=list(validation), domain_tokens=list(domain_tokens)
+        ).anywhere(),
         search=dataclasses.replace(searched.search, trials=config.trials),
     )
 
@@ -249,13 +251,13 @@ def _kept(
     return kept, branches
 
 
-def _mixture_of(source: str, weights: Tensor, domains: Domains) -> Mixture:
+def _mixture_of(source: str, domains: Domains) -> Mixture:
     """Returns the mixture that was asked about, as its source has it."""
     if source not in setup.KNOWN:
-        return mixture_from(source)
+        return setup.mixture_for(source, domains)
     known = Mixture(
         names=domains.names,
-        weights=tuple(weights.tolist()),
+        weights=tuple(setup.weights_of(source, domains).tolist()),
         tokenizer=domains.corpus.tokenizer_sha256,
         data_sha256=domains.corpus.sha256,
     )

@@ -273,6 +273,28 @@ def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
     assert all(w <= m for w, m in zip(capped.tolist(), most.values(), strict=True))
 
 
+def test_the_corpus_that_is_stated_counts_and_is_kept_with_the_run(
+    measured_run: Path, tmp_path: Path
+) -> None:
+    sizes = tmp_path / "sizes.yaml"
+    sizes.write_text("a: 1M\nb: 2M\nx/C: 5M\n")
+    asked = {"target_tokens": 1e6, "max_epochs": 0.4}
+    found = asked_of(measured_run, tmp_path, domain_tokens=[str(sizes)], **asked)
+    most = {"a": 0.4, "b": 0.8, "c": 1.0}
+    weights = found.answer.mixture.as_dict()
+    assert all(weight <= most[name] + 1e-9 for name, weight in weights.items())
+    epochs = {"a": weights["a"], "b": weights["b"] / 2, "c": weights["c"] / 5}
+    assert found.metrics.run_epochs == pytest.approx(epochs)
+    # A search that was asked so is asked so again; its file may be gone.
+    run = shutil.copytree(measured_run, tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    config["question"]["domain_tokens"] = found.options.question.domain_tokens
+    (run / "config.json").write_text(json.dumps(config))
+    sizes.unlink()
+    again = asked_of(run, tmp_path, **asked)
+    assert again.metrics.run_epochs == pytest.approx(epochs)
+
+
 def test_domains_that_are_added_or_have_changed_are_measured_anew(
     measured_run: Path, store: Path, tmp_path: Path
 ) -> None:

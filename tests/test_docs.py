@@ -238,6 +238,10 @@ def test_methods_and_formats_are_all_told() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \| .* \| ([\w, ]+) \| (\w+) \|$", exports, re.M)
     told = {name: (drawn, paths) for name, drawn, paths in rows}
     assert told == {name: (", ".join(f.draws), f.paths) for name, f in FORMATS.items()}
+    for name, form in FORMATS.items():
+        sources = ", ".join(f"`{url}`" for url in re.findall(r"https://(\S+)", form.rules))
+        assert f"| `{name}` | {form.number} | {form.means} | {sources} |\n" in PAGES["formats.md"]
+    assert f"or for one of {len(FORMATS) - 1} other trainers\n" in README
 
 
 def test_the_content_of_a_runs_files_is_all_told() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro import core, files, methods, mixture, proxy, report, setup, tables, terminal
+from bydore_pyro import core, data, files, methods, mixture, proxy, report, setup, tables, terminal
 from bydore_pyro.command_line import Checked, one_line_errors, option, resume_command, warn_idle
 from bydore_pyro.errors import DataError
 from bydore_pyro.fit import METHODS, REPEATING, MethodOptions, fit, problem_of
@@ -78,11 +78,6 @@ class FitConfig(Checked):
     predict: str | None = option(
         None, "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals."
     )
-    domain_tokens: str | None = option(
-        None,
-        "With --runs: file of the number of tokens in each domain (in a format of weights), for"
-        " --max_epochs.",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +93,7 @@ class FitConfig(Checked):
             raise ValueError("Expected --runs and --target together, found one of them")
         if self.scale_up and self.method == "regmix":
             raise ValueError("Expected --method bydore with --scale_up, found regmix")
-        for name in ("maximize", "minimize", "prior", "predict", "domain_tokens", "scale_up"):
+        for name in ("maximize", "minimize", "prior", "predict", "scale_up"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it without")
 
@@ -222,19 +217,15 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> files.RunFolder:
 
 def _domain_tokens(options: FitOptions, table: tables.RunsTable) -> np.ndarray | None:
     """Returns the tokens of the table's domains ``(K,)``, None where they are not named."""
-    asked, place = options.question, options.fit.domain_tokens
+    asked = options.question
     limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(asked, n) is not None]
-    if place is None and limits:
+    if not asked.domain_tokens and limits:
         raise DataError(
             f"Expected --domain_tokens FILE with {' and '.join(limits)} and --runs, found none"
         )
-    if place is None:
+    if not asked.domain_tokens:
         return None
-    found = mixture.numbers_of(Path(place))
-    missing = sorted(set(table.domains) - set(found))
-    if missing or not any(found.values()):
-        lacking = f"none for '{missing[0]}'" if missing else "none"
-        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {lacking}")
+    found = data.stated_tokens(asked.domain_tokens, table.domains)
     return np.array([found[name] for name in table.domains])
 
 
@@ -274,7 +265,11 @@ def _write_table_fit(
         "fit",
         {
             "fit": vars(options.fit),
-            "question": {"max_epochs": asked.max_epochs, "target_tokens": asked.target_tokens},
+            "question": {
+                "max_epochs": asked.max_epochs,
+                "target_tokens": asked.target_tokens,
+                "domain_tokens": asked.domain_tokens,
+            },
             "regmix": own,
         },
     )

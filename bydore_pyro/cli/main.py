@@ -20,6 +20,7 @@ COMMANDS = {
     "fit": "Finds a mixture by any method, within a budget of FLOPs",
     "report": "Prints the results of runs",
     "export": "Writes a mixture in a trainer's format",
+    "weights": "Shows what weights of any file mean for a run",
     "train": "Trains a target model on exactly a mixture",
     "evaluate": "Scores a trained model on benchmarks and tasks, and measures its loss on text",
 }

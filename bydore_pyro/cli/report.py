@@ -9,7 +9,7 @@ from pathlib import Path
 from bydore_pyro import files, report
 from bydore_pyro.command_line import Checked, one_line_errors, option, parse_options
 
-COMMON = ("out",)  # what `--help` lists
+COMMON = ("out", "domain_tokens")  # what `--help` lists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,11 @@ class PageConfig(Checked):
     out: str | None = option(
         None,
         "File for the page of one run. Default: report.html in its folder.",
+    )
+    domain_tokens: list[str] = option(
+        [],
+        "Tokens that there are of each domain, by which the epochs of one run count: a file, such "
+        "as 'web: 1.3T', or NAME=TOKENS. Default: as the run counted them.",
     )
 
 
@@ -40,11 +45,12 @@ def report_command(arguments: Sequence[str]) -> None:
     given = parse_options(arguments, "bydore report", about, ReportOptions, common=COMMON).page
     runs = [Path(run) for run in given.folders]
 
-    if given.out is not None and len(runs) > 1:
-        raise ValueError(f"Expected one run with --out, found {len(runs)}")
-    print(report.report_text(*runs))
+    for name in ("out", "domain_tokens"):
+        if getattr(given, name) and len(runs) > 1:
+            raise ValueError(f"Expected one run with --{name}, found {len(runs)}")
+    print(report.report_text(*runs, domain_tokens=given.domain_tokens))
     if len(runs) == 1:
         page = Path(given.out or runs[0] / "report.html")
         with files.appearing_file(page) as aside:
-            aside.write_text(report.html_report(runs[0]), encoding="utf-8")
+            aside.write_text(report.html_report(runs[0], given.domain_tokens), encoding="utf-8")
         print(f"\nIn a browser: {page}")

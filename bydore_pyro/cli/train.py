@@ -149,7 +149,9 @@ def _stages_of(
     if resume is None and mixture == setup.NATURAL:
         return training.Stages.constant(normalised(store.natural(), str(store.folder)))
     return training.read_stages(
-        str(resume / training.SCHEDULE) if resume else mixture, number_of_tokens(target.tokens)
+        str(resume / training.SCHEDULE) if resume else mixture,
+        number_of_tokens(target.tokens),
+        store,
     )
 
 

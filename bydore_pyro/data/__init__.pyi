@@ -9,6 +9,7 @@ from .held_out import held_out_counts as held_out_counts
 from .held_out import held_out_sequences as held_out_sequences
 from .held_out import held_out_size as held_out_size
 from .held_out import held_out_stream as held_out_stream
+from .index import DOMAIN_TOKENS as DOMAIN_TOKENS
 from .index import FORMAT as FORMAT
 from .index import SPLITS as SPLITS
 from .index import UNITS as UNITS
@@ -24,6 +25,7 @@ from .plan import Plan as Plan
 from .plan import make_plan as make_plan
 from .pools import gathered as gathered
 from .pools import pooled as pooled
+from .pools import pools_of as pools_of
 from .pools import with_branches as with_branches
 from .preparation import cache_folder as cache_folder
 from .preparation import load_tokens as load_tokens
@@ -65,6 +67,11 @@ from .store import is_store as is_store
 from .store import nothing_counted as nothing_counted
 from .store import open_store as open_store
 from .store import selected as selected
+from .supply import stated_tokens as stated_tokens
+from .supply import supply_of as supply_of
+from .supply import supply_of_rows as supply_of_rows
+from .supply import supply_of_text as supply_of_text
+from .supply import with_domain_tokens as with_domain_tokens
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
 from .tokenizer import other_token as other_token
@@ -82,3 +89,4 @@ from .variants import joined_stores as joined_stores
 from .variants import name_of_validation_file as name_of_validation_file
 from .variants import with_held_out as with_held_out
 from .variants import with_validation_file as with_validation_file
+from .weights import read_mixture as read_mixture

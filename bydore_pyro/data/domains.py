@@ -229,9 +229,11 @@ class Domains:
 
     def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
         """Returns the largest weight of each domain with which a run of so many tokens reads no
-        text more than `max_epochs` times; a sample stands for the text that it was drawn from."""
+        text more than `max_epochs` times; a sample stands for the text that it was drawn from, and
+        all text for what is stated of the corpus (`TokenStore.size`)."""
         sizes = {n: count * self.sequence_length for n, count in self.sequences().items()}
-        sizes |= {n: self.corpus.size(n) for n in self.names if self.corpus.in_all(n)}
+        others = [name for name in self.names if self.corpus.stands_for_other_text(name)]
+        sizes |= {name: self.corpus.size(name) for name in others}
         return {n: max_epochs * size / tokens for n, size in sizes.items()}
 
 

@@ -18,6 +18,7 @@ SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 # documents left out, and how files were read.
 NOT_HASHED = ("too_short", "empty", "notes")
 UNITS = "units"  # what a user has by domain: rows or files, their count and bytes
+DOMAIN_TOKENS = "domain_tokens"  # what there is of each domain in the user's corpus, if stated
 
 
 def building_place(out: Path) -> Path:

@@ -38,7 +38,7 @@ def pooled(store: TokenStore, wanted: Sequence[str] | None, length: int) -> Pool
     Raises:
         DataError: When a domain is unknown.
     """
-    known = _pools_of(store)
+    known = pools_of(store)
     alone = [name for name in store.names if name not in known]
     names = [name for name in alone if len(store.train[name])]
     if wanted is not None:
@@ -52,15 +52,13 @@ def pooled(store: TokenStore, wanted: Sequence[str] | None, length: int) -> Pool
         names = list(dict.fromkeys(place.get(name, name) for name in names))
     shares = {
         pool: {name: len(store.train[name]) / len(store.train[pool]) for name in members}
-        for pool, members in _pools_of(store).items()
+        for pool, members in pools_of(store).items()
         if pool in names
     }
     return Pooled(store, tuple(names), shares)
 
 
-def gathered(
-    values: Mapping[str, float], pools: Mapping[str, Mapping[str, float]]
-) -> dict[str, float]:
+def gathered(values: Mapping[str, float], pools: Mapping[str, Iterable[str]]) -> dict[str, float]:
     """Returns numbers by domain, in which each pool has the sum over its domains."""
     pool_of = {name: pool for pool, members in pools.items() for name in members}
     found: dict[str, float] = {}
@@ -78,12 +76,13 @@ def with_branches(store: TokenStore, names: Iterable[str]) -> TokenStore:
     """
     for name in names:
         if name not in store.names:
-            alone = (one for one in store.names if one not in _pools_of(store))
+            alone = (one for one in store.names if one not in pools_of(store))
             store = _with_pool(store, name, selected([name], alone))
     return store
 
 
-def _pools_of(store: TokenStore) -> dict[str, list[str]]:
+def pools_of(store: TokenStore) -> dict[str, list[str]]:
+    """Returns the domains of each pool of a store."""
     return store.index.get("pools", {})
 
 
@@ -122,6 +121,6 @@ def _with_pool(store: TokenStore, pool: str, members: Sequence[str]) -> TokenSto
         entry[side] = {key: sum(one[key] for one in own) for key in entry[side]}
         for key in ("sha256", "ends_sha256"):
             entry[side][key] = files.content_hash([one.get(key) for one in own])
-    pools = {**_pools_of(store), pool: [*members]}
+    pools = {**pools_of(store), pool: [*members]}
     index = {**store.index, "domains": {**entries, pool: entry}, "pools": pools}
     return dataclasses.replace(store, index=index, **added)

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data.index import INDEX, SPLITS, read_index
+from bydore_pyro.data.index import DOMAIN_TOKENS, INDEX, SPLITS, read_index
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokens import LazyTokens, Tokens, joined, kept
 from bydore_pyro.errors import DataError, listed
@@ -278,9 +278,24 @@ class TokenStore:
             return {"tokens": sum(map(self.size, members)), "standard_error": error}
         return self.index.get("domains", {}).get(name, {}).get("train", {}).get("in_all")
 
+    def stated(self, name: str) -> int | None:
+        """Returns the tokens that there are of a domain as the user states them, None where not."""
+        known = self.index.get(DOMAIN_TOKENS, {})
+        members = self.index.get("pools", {}).get(name, [name])
+        if known.keys() >= {*members}:
+            return round(math.fsum(known[member] for member in members))
+        return None
+
+    def stands_for_other_text(self, name: str) -> bool:
+        """Whether there is more of a domain, or less, than the text that the store holds of it."""
+        return self.stated(name) is not None or self.in_all(name) is not None
+
     def size(self, name: str) -> int:
-        """Returns the training tokens of a domain; for a sampled one, those of all its text."""
-        sampled = self.in_all(name)
+        """Returns the training tokens of a domain: those that are stated; else, for a sampled one,
+        those of all its text."""
+        stated, sampled = self.stated(name), self.in_all(name)
+        if stated is not None:
+            return stated
         return sampled["tokens"] if sampled else len(self.train[name])
 
     def natural(self, names: Iterable[str] | None = None) -> dict[str, float]:

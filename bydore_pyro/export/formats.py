@@ -2,11 +2,13 @@
 
 "Sequences" are cut from packed tokens, all of one length: a share of them is a share of tokens,
 which is what a mixture's weights are. "Documents" have their own lengths: a share of them is not.
+"Epochs" say how often a domain's text is read: they depend on its size and on the run's length.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass
@@ -14,23 +16,31 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from bydore_pyro.command_line import Checked, option
+from bydore_pyro.command_line import Checked, TokenCount, option
 from bydore_pyro.data import read_list
 from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import MOST_EPOCHS, SAID, SEQUENCE_LENGTH, Unit
 
 DOMAIN = "{domain}"
-Samples = Literal["tokens", "sequences", "documents"]
-UNITS: dict[Samples, str] = {"tokens": "tokens", "sequences": "tokens", "documents": "documents"}
+Samples = Literal["tokens", "sequences", "documents", "epochs"]
+UNIT_OF: dict[Samples, Unit] = {
+    "tokens": "tokens",
+    "sequences": "tokens",
+    "documents": "documents",
+    "epochs": "epochs",
+}
 BLOCKS = tuple(2**n for n in range(11, 16))  # levanter's default block of 2048, up to its largest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What a trainer's file says of one domain: its share, and its paths, if they are known."""
+    """What a trainer's file says of one domain: its number, its paths, and how often the run reads
+    it, as far as they are known."""
 
     name: str
     weight: float
     paths: tuple[str, ...] = ()
+    epochs: float | None = None
 
     @property
     def path(self) -> str:
@@ -45,11 +55,14 @@ class Format:
 
     write: Callable[[Sequence[Share], Samples], str]
     rules: str
+    number: str
+    means: str
     draws: tuple[Samples, ...]
     paths: Literal["needed", "optional", "unused"]
     keeps_zeros: bool = False
     many_paths: bool = False
     smallest: float = 0.0
+    most_epochs: float = math.inf
     caution: str = ""
     use: str
     stage: str = ""
@@ -67,7 +80,7 @@ class ExportConfig(Checked):
     to: str = option(
         MISSING,
         "The trainer: datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
-        "levanter, litgpt, regmix or doremi.",
+        "levanter, litgpt, regmix, doremi, trl, axolotl or megatron-bridge.",
     )
     prefix: str | None = option(
         None,
@@ -82,6 +95,29 @@ class ExportConfig(Checked):
         "What the trainer samples: 'sequences' of packed tokens, all of one length, or "
         "'documents'. Default: the usual choice of that trainer.",
     )
+    tokens: TokenCount | None = option(
+        None,
+        "Length of your training, such as 10B: prints and writes what it reads of every domain, in "
+        "tokens, epochs and documents.",
+        above=0,
+    )
+    domain_tokens: list[str] = option(
+        [],
+        "Tokens that there are of each domain, if the text of your training is not that of the "
+        "search or of --data: a file, such as 'web: 1.3T', or NAME=TOKENS.",
+    )
+    repeat: float = option(
+        MOST_EPOCHS,
+        "How many times your training may read a domain: with --tokens, weights that repeat one "
+        "more often are refused.",
+        above=0,
+    )
+    sequence_length: int = option(
+        SEQUENCE_LENGTH,
+        "Tokens in a sequence of your training, by which --tokens tells the domains of which none "
+        "is drawn.",
+        least=1,
+    )
     from_step: int | None = option(
         None,
         "Step of the trainer from which it uses the weights. The file is then the next stage, for "
@@ -90,8 +126,8 @@ class ExportConfig(Checked):
     )
     data: str | None = option(
         None,
-        "Token store, which supplies tokens per document, and the text for --tokenizer. "
-        "Default: the document counts saved with the run.",
+        "Token store, which supplies the sizes of domains, tokens per document, and the text for "
+        "--tokenizer. Default: the counts saved with the run.",
     )
     tokenizer: str | None = option(
         None,
@@ -113,6 +149,8 @@ class ExportConfig(Checked):
             raise ValueError(
                 f"Expected samples ({', '.join(draws)}) for {self.to}, found '{self.samples}'"
             )
+        if self.tokens is None and self.drawn == "epochs":
+            raise ValueError(f"Expected --tokens for {self.to}, which wants epochs, found none")
         if self.paths is not None and self.prefix is not None:
             raise ValueError("Expected --prefix or --paths, found both")
         if any(brace in (self.prefix or "").replace(DOMAIN, "") for brace in "{}"):
@@ -165,7 +203,17 @@ def _yaml(content: dict[str, Any], samples: Samples) -> str:
     # YAML writes this line break as it stands, and reads it as a space; escaped it stays.
     escaped = "\x85" in _json(content)
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=not escaped, width=1000)
-    return f"# bydore export: the weights are shares of {UNITS[samples]}.\n{text}"
+    return f"# bydore export: the weights are {SAID[UNIT_OF[samples]]}.\n{text}"
+
+
+def with_meaning(text: str, form: Format) -> str:
+    """Returns a file with a comment on what its numbers mean to the trainer, below its first line,
+    if it is of a kind that has comments."""
+    first, end, rest = text.partition("\n")
+    if not (first.startswith("# bydore export") or first.startswith('"""')):
+        return text
+    gap = "\n" if first.startswith('"""') else ""
+    return f"{first}{end}{gap}# Number: {form.number}. {form.means}\n{rest}"
 
 
 def _json(content: Any) -> str:
@@ -181,7 +229,7 @@ def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
     """Hugging Face `datasets`: the arguments of `interleave_datasets`."""
     weights = [share.weight for share in shares]
     content = {
-        "weights_are": f"shares of {UNITS[samples]}",
+        "weights_are": SAID[UNIT_OF[samples]],
         "names": [s.name for s in shares],
         "paths": [s.path if len(s.paths) == 1 else [*s.paths] for s in shares if s.paths] or None,
         "interleave_datasets": {
@@ -243,10 +291,13 @@ def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:
     def files(path: str) -> str:
         return path if path.endswith(".npy") or "*" in path else f"{path}/*.npy"
 
-    sources = [
+    sources: list[dict[str, Any]] = [
         {"source_name": s.name, "target_ratio": s.weight, "paths": [*map(files, s.paths)]}
         for s in shares
     ]
+    for share, source in zip(shares, sources, strict=True):
+        if (share.epochs or 0) > 1:  # it refuses to repeat text else
+            source["max_repetition_ratio"] = float(math.ceil(share.epochs or 1))
     return _yaml({"sources": sources}, samples)
 
 
@@ -296,9 +347,26 @@ def _for_doremi(shares: Sequence[Share], samples: Samples) -> str:
     """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain."""
     weights = {share.name: share.weight for share in sorted(shares, key=lambda s: s.name)}
     content: dict[str, Any] = {"train_domain_weights": weights, "eval_domain_weights": weights}
-    if UNITS[samples] != "tokens":  # else it is the authors' own file
-        content["weights_are"] = f"shares of {UNITS[samples]}"
+    if UNIT_OF[samples] != "tokens":  # else it is the authors' own file
+        content["weights_are"] = SAID[UNIT_OF[samples]]
     return _json(content)
+
+
+def _for_trl(shares: Sequence[Share], samples: Samples) -> str:
+    """TRL: `datasets` of its scripts' YAML, with the fractions of a mixture."""
+    return _yaml({"datasets": [{"path": s.path, "fraction": s.weight} for s in shares]}, samples)
+
+
+def _for_axolotl(shares: Sequence[Share], samples: Samples) -> str:
+    """axolotl: `datasets` of its YAML, with the parts of them that are kept."""
+    return _yaml({"datasets": [{"path": s.path, "weight": s.weight} for s in shares]}, samples)
+
+
+def _for_bridge(shares: Sequence[Share], samples: Samples) -> str:
+    """Megatron Bridge: `source` and `source_weights` of `DirectHFSFTDatasetConfig`."""
+    sources = [{"path_or_dataset": share.path} for share in shares]
+    weights = [share.weight for share in shares]
+    return _yaml({"source": sources, "source_weights": weights}, samples)
 
 
 def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:
@@ -309,7 +377,7 @@ def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:
 
     def write(shares: Sequence[Share], samples: Samples) -> str:
         values = {
-            "UNITS": UNITS[samples],
+            "UNITS": SAID[UNIT_OF[samples]],
             "WEIGHTS_LITERAL": literal({s.name: s.weight for s in shares}),
             "PATHS_LITERAL": literal({s.name: s.path for s in shares}),
             "PACKS_FIRST": repr(samples == "sequences"),
@@ -330,6 +398,9 @@ WRITERS: dict[str, Callable[[Sequence[Share], Samples], str]] = {
     "levanter": _for_levanter,
     "regmix": _for_regmix,
     "doremi": _for_doremi,
+    "trl": _for_trl,
+    "axolotl": _for_axolotl,
+    "megatron-bridge": _for_bridge,
 }
 
 

@@ -1,4 +1,4 @@
-"""Shares for a trainer: of documents, of the tokens of another tokenizer, rounded.
+"""Shares for a trainer: of the tokens of another tokenizer, rounded.
 
 A weight is a share of one tokenizer's tokens. The same text is more or fewer tokens to another, by
 a factor that differs between domains. The mixture of text stays when every weight is multiplied by
@@ -13,7 +13,6 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,77 +43,6 @@ def rounded(weights: Mapping[str, float], digits: int) -> dict[str, float]:
     most = np.argsort(given - exact, kind="stable")  # largest remainders first, ties in order
     given[most[: units - int(given.sum())]] += 1
     return {name: int(count) / units for name, count in zip(weights, given, strict=True)}
-
-
-class DocumentLength(NamedTuple):
-    """How long a user's own rows or files of a domain are.
-
-    Attributes:
-        tokens: Of one of them, on average, the end-of-text token included.
-        number: How many of them were counted.
-        kind: "rows" or "files".
-    """
-
-    tokens: float
-    number: int
-    kind: str
-
-
-def tokens_per_document(
-    index: Mapping[str, Any], names: Collection[str]
-) -> dict[str, DocumentLength]:
-    """Returns how long a user's own rows or files are, by domain.
-
-    A store cuts and drops text, so its documents are not the user's. With ``n`` rows or files of
-    ``B`` bytes in all, as they were before, and ``T / b`` tokens per byte of the training text, the
-    mean is ``T B / (b n)``.
-
-    Args:
-        index: A token store's index, or a run's manifest.
-        names: Of the domains.
-
-    Raises:
-        DataError: When a domain is not there or has no training text, or when its rows or files
-            were not counted: those of shards, of a domain with rows and text files, and of stores
-            and runs of earlier versions.
-    """
-    found = {}
-    for name in names:
-        try:
-            train = index["domains"][name]["train"]
-            rate = train["tokens"] / train["bytes"] if train["tokens"] else 0.0
-            if not rate:
-                raise DataError(f"Expected training text of '{name}', found none")
-            unit = index.get(data.UNITS, {})[name]
-            length = DocumentLength(rate * unit["bytes"] / unit["count"], unit["count"], unit["of"])
-            if not (0 < length.tokens < math.inf and isinstance(length.kind, str)):
-                raise ValueError
-        except DataError:
-            raise
-        except (KeyError, TypeError, ZeroDivisionError, ValueError):
-            raise DataError(
-                f"Expected the number of rows or files that '{name}' has, found none, so that "
-                "shares of documents are unknown: shards have no such number, nor have domains of "
-                "both rows and text files, nor stores and runs of earlier versions (bydore prepare "
-                "counts, then --data STORE); --samples sequences needs none"
-            ) from None
-        found[name] = length
-    return found
-
-
-def document_shares(weights: Mapping[str, float], lengths: Mapping[str, float]) -> dict[str, float]:
-    """Turns shares of tokens into shares of documents.
-
-    Who draws documents with probability ``p_k`` draws tokens in proportion to ``p_k t_k``, so that
-    ``p_k = (w_k / t_k) / sum_j (w_j / t_j)``.
-
-    Args:
-        weights: Shares of tokens ``w``, summing to 1.
-        lengths: Mean tokens per document ``t`` > 0 of the domains with weight.
-    """
-    ratios = {name: w / lengths[name] if w > 0 else 0.0 for name, w in weights.items()}
-    total = math.fsum(ratios.values())
-    return {name: ratio / total for name, ratio in ratios.items()}
 
 
 def tokens_per_byte(

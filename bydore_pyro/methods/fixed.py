@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro import mixture, trials
+from bydore_pyro import data, trials
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fit import Fit
@@ -23,8 +23,8 @@ class FixedConfig(Checked):
     )
     human: str = option(
         "published:human",
-        "Weights of the method 'human': a mixture file, a RegMix YAML, DoReMi JSON or CSV file,"
-        " or the Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
+        "Weights of the method 'human': a file of weights of any kind, a run's folder, or the "
+        "Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
     )
     unimax_epochs: float = option(
         4.0,
@@ -64,14 +64,16 @@ def fit_single(problem: trials.Problem, config: FixedConfig) -> Fit:
 
 
 def fit_human(problem: trials.Problem, config: FixedConfig) -> Fit:
-    """Returns the weights of a file, for those of its domains that are trained on.
+    """Returns the weights of a file, by the names and counts of the data.
 
     Raises:
         DataError: When the file gives weight to a domain that the data does not have.
     """
-    given = mixture.mixture_from(config.human)
-    given.check(problem.names, problem.corpus.tokenizer_sha256, config.human)
-    weights = given.as_dict()
+    given = data.read_mixture(config.human, problem.corpus, problem.names)
+    pools = {n: one for n, one in data.pools_of(problem.corpus).items() if n in problem.names}
+    members = [name for own in pools.values() for name in own]
+    given.check({*problem.names, *members}, problem.corpus.tokenizer_sha256, config.human)
+    weights = data.gathered(given.as_dict(), pools)
     return Fit(mixture=problem.mixture(np.array([weights.get(n, 0.0) for n in problem.names])))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro import ask, shards, targets, training
-from bydore_pyro.data import CorpusConfig, RowConfig, is_row_file, is_store
+from bydore_pyro.data import DOMAIN_TOKENS, CorpusConfig, RowConfig, is_row_file, is_store
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import LIMITS
 
@@ -95,13 +95,15 @@ def _data(record: RunRecord) -> tuple[str, str]:
     more = f" --add {shlex.join(added)}" if added else ""
     if data is None:
         return f"STORE{more}", ""
+    of = shlex.quote(str(record.asked("answer", "of") or record.path))
+    if DOMAIN_TOKENS in record.index:  # the whole corpus, which lies elsewhere
+        return f"STORE{more}", f"bydore prepare --data DATA --tokenizer {of} --out STORE"
     if shards.names_shards(data):
         own = asdict(CorpusConfig())
         return _with(record, shlex.quote(data), OF_SHARDS, own) + more, ""
     if is_store(Path(data)) and not _is_sample(record.index):
         return f"{shlex.quote(data)}{more}", ""
     rows = asdict(RowConfig())
-    of = shlex.quote(str(record.asked("answer", "of") or record.path))
     if is_store(Path(data)):  # a sample of text, which it names as it was named
         origin = str(record.index.get("origin", "DATA"))
         told = record.index.get("rows")
@@ -160,9 +162,10 @@ def _read_once(record: RunRecord, sequence: int) -> float:
     """Returns the tokens of the training that reads a domain's whole sequences once and no domain
     more often; infinity where the size of the text is not known."""
     domains, found = record.index.get("domains", {}), [math.inf]
+    stated = record.index.get(DOMAIN_TOKENS, {})
     for name, weight in record.mixture.as_dict().items():
         if weight > 0 and name in domains:
             text = domains[name]["train"]
-            size = text.get("in_all", text)["tokens"]
+            size = stated.get(name, text.get("in_all", text)["tokens"])
             found.append(size // sequence * sequence / weight)
     return min(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from bydore_pyro.report.sections import run_sections
 logger = logging.getLogger(__name__)
 
 
-def html_report(folder: Path) -> str:
-    """Returns the page on a run.
+def html_report(folder: Path, domain_tokens: Sequence[str] = ()) -> str:
+    """Returns the page on a run, with the epochs of `domain_tokens` if these are stated.
 
     Raises:
         RunFolderError: When the folder holds no finished run.
@@ -25,7 +26,7 @@ def html_report(folder: Path) -> str:
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
-    record, places = read_run(folder), count()  # of figures
+    record, places = read_run(folder, domain_tokens=domain_tokens), count()  # of figures
 
     def block_of(block: Any) -> dict[str, Any]:
         if isinstance(block, Figure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bydore_pyro import algorithm1, answer, files, setup
+from bydore_pyro import algorithm1, answer, data, files, setup
 from bydore_pyro.errors import DataError, expecting
 from bydore_pyro.mixture import Mixture, require_finished, require_own
 
@@ -96,17 +97,21 @@ class RunRecord:
         return values.get(option) if isinstance(values, dict) else None
 
 
-def read_run(folder: Path, label: str | None = None) -> RunRecord:
+def read_run(
+    folder: Path, label: str | None = None, domain_tokens: Sequence[str] = ()
+) -> RunRecord:
     """Reads the folder of a search, an answer, a case, or another method's fit.
 
     Args:
         folder: The run.
         label: Its name, the folder's own if not given.
+        domain_tokens: What there is of each domain, by which epochs count in place of the run's
+            own figures (`data.stated_tokens`).
 
     Raises:
         RunFolderError: When the run has not ended, or its weights are not those that its
             `metrics.json` names.
-        DataError: When a file is damaged.
+        DataError: When a file is damaged, or a domain is not stated.
     """
     require_finished(folder)
     mixture = Mixture.from_json(folder / "mixture.json")
@@ -117,7 +122,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         partial(files.read_as, setup.Metrics),
         partial(files.read_as, answer.Outlook),
     )
-    return RunRecord(
+    record = RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),
         mixture=mixture,
@@ -127,6 +132,19 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
         forecast=_if_there(folder / "forecast.json", forecast) or answer.Outlook(),
         draws=_if_there(posterior, partial(_read_draws, mixture.names)) if in_triangle else None,
+    )
+    return _with_domain_tokens(record, domain_tokens) if domain_tokens else record
+
+
+def _with_domain_tokens(record: RunRecord, entries: Sequence[str]) -> RunRecord:
+    """Returns a run whose epochs are those of the text that is stated."""
+    stated, run = data.stated_tokens(entries, record.mixture.names), record.metrics.run_tokens
+    shares = record.mixture.as_dict()
+    epochs = {} if run is None else {n: shares[n] * float(run) / stated[n] for n in shares}
+    return dataclasses.replace(
+        record,
+        index={**record.index, data.DOMAIN_TOKENS: stated},
+        metrics=dataclasses.replace(record.metrics, run_epochs=epochs),
     )
 
 

@@ -17,18 +17,19 @@ from bydore_pyro.report.words import Verdict
 WIDTH = 100  # characters, of what is not a table
 
 
-def report_text(*folders: Path) -> str:
+def report_text(*folders: Path, domain_tokens: Sequence[str] = ()) -> str:
     """Returns the report on a run, or several runs beside each other.
 
     Args:
         folders: Of runs, such as searches with different seeds.
+        domain_tokens: Of one run, see `read_run`.
 
     Raises:
         RunFolderError: When a folder holds no finished run.
     """
     if len(folders) > 1:
         return _comparison([read_run(folder, str(folder)) for folder in folders])
-    record = read_run(folders[0])
+    record = read_run(folders[0], domain_tokens=domain_tokens)
     sections = [one for one in run_sections(record, drawn=False) if not one.expert]
     parts = [part for section in sections for part in _as_text(section)]
     shown = (path for path in record.path.iterdir() if not path.name.startswith("."))

@@ -27,6 +27,7 @@ from .options import options_or_resumed as options_or_resumed
 from .places import KNOWN as KNOWN
 from .places import NATURAL as NATURAL
 from .places import absolute as absolute
+from .question import mixture_for as mixture_for
 from .question import question_of as question_of
 from .question import weights_in as weights_in
 from .question import weights_of as weights_of

@@ -70,6 +70,8 @@ def load_domains(
     data.selected(needed, corpus.names)
     prepared = not added and not shards.names_shards(options.run.data)
     corpus = with_targets(corpus, options, text_column, prepared=prepared)
+    stated = options.question.domain_tokens
+    corpus = data.with_domain_tokens(corpus, stated, _trained(options, corpus))
     domains = domains_of(options, corpus, options.run.seed, search=True)
     units = dict.fromkeys(one.unit for one in domains.targets.values())
     if len(units) > 1 and options.question.objective == "worst":
@@ -134,10 +136,9 @@ def with_targets(
     Raises:
         DataError: When a file or a task is not usable, or only copies are in it.
     """
-    asked, entries, domains = options.question, options.question.texts(), options.run.domains
+    asked, entries = options.question, options.question.texts()
     text_column = text_column or options.rows.text_column
-    trained = domains and data.selected(domains, corpus.names)
-    names = trained or [name for name, tokens in corpus.train.items() if len(tokens)]
+    names = _trained(options, corpus)
     added: list[str] = []
     tasks: dict[str, targets.Task] = {}
     for entry in entries:
@@ -185,6 +186,12 @@ def with_targets(
         if asked.drop_copies:
             corpus = data.without_documents(corpus, target, copies)
     return corpus
+
+
+def _trained(options: Options, corpus: data.TokenStore) -> list[str]:
+    """Returns the domains to train on: those that are named, or all that have training text."""
+    named = options.run.domains and data.selected(options.run.domains, corpus.names)
+    return [*(named or (name for name, tokens in corpus.train.items() if len(tokens)))]
 
 
 def _with_tasks(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bydore_pyro import answer, data, law
 from bydore_pyro.errors import DataError, distinct
-from bydore_pyro.mixture import Mixture, mixture_from, numbers_of
+from bydore_pyro.mixture import Mixture, numbers_of
 from bydore_pyro.setup.cautions import cautions_of
 from bydore_pyro.setup.options import Options
 from bydore_pyro.setup.places import KNOWN, NATURAL
@@ -162,10 +162,20 @@ def weights_of(source: str, domains: data.Domains) -> Tensor:
         return torch.tensor([*shares.values()], dtype=torch.float64)
     if source in KNOWN:
         return torch.ones(domains.num_domains).double() / domains.num_domains
-    given = mixture_from(source)
+    return weights_in(mixture_for(source, domains), domains)
+
+
+def mixture_for(source: str, domains: data.Domains) -> Mixture:
+    """Returns a mixture that `data.read_mixture` takes; the domains of a pool stand for themselves,
+    or for all.
+
+    Raises:
+        DataError: When it is no mixture of these domains.
+    """
+    given = data.read_mixture(source, domains.corpus, domains.names)
     members = [name for pool in domains.pools.values() for name in pool]
     given.check({*domains.names, *members}, domains.corpus.tokenizer_sha256, source)
-    return weights_in(given, domains)
+    return given
 
 
 def weights_in(mixture: Mixture, domains: data.Domains) -> Tensor:

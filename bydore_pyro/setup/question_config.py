@@ -14,6 +14,7 @@ from typing import Self
 
 from bydore_pyro import law
 from bydore_pyro.command_line import Checked, TokenCount, option, warn_idle
+from bydore_pyro.mixture import as_entries
 from bydore_pyro.setup.places import NATURAL, absolute, mixture_anywhere
 from bydore_pyro.targets import DATA_DIR, HUB, Entry, entries_of
 
@@ -67,8 +68,8 @@ class QuestionConfig(Checked):
     baseline: str = option(
         NATURAL,
         "Mixture that the answer is compared with: 'natural' (the domains' own sizes; of a sampled "
-        "one, that of all its text), 'uniform', "
-        "or a run's folder, a file of weights, a published mixture.",
+        "one, that of all its text; or --domain_tokens), 'uniform', or a run's folder, a file of "
+        "weights of any kind, a published mixture.",
     )
     tolerance: float = option(
         law.Goal.tolerance,
@@ -97,6 +98,12 @@ class QuestionConfig(Checked):
         "Maximum number of times that the text of a domain may be read in a run of "
         "--target_tokens; weights are capped accordingly. Default: no limit.",
         above=0,
+    )
+    domain_tokens: list[str] = option(
+        [],
+        "Tokens that there are of each domain in your whole corpus, if --data is not all of it: a "
+        "file, such as 'web: 1.3T', or NAME=TOKENS. Epochs, --max_epochs and 'natural' count "
+        "these. They are kept with the run.",
     )
 
     def __post_init__(self) -> None:
@@ -186,6 +193,7 @@ class QuestionConfig(Checked):
             guard=[text for entry in self.guard for text in _anywhere(entry)],
             data_dir=self.data_dir and absolute(self.data_dir),
             baseline=mixture_anywhere(self.baseline),
+            domain_tokens=as_entries(self.domain_tokens),
         )
 
     def warn_of_idle(self) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bydore_pyro import files
+from bydore_pyro import files, mixture, terminal
 from bydore_pyro.errors import DataError, listed
 from bydore_pyro.tables.cells import MISSING, read_cells
 from bydore_pyro.tables.column_names import (
@@ -173,10 +173,12 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
 def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
     """Reads names and weights ``(S, K)`` of mixtures, a row each, on the simplex.
 
-    Columns are the domains, or what declares weights (`weights/`) and the domains.
+    Columns are the domains, or what declares weights (`weights/`) and the domains. A column that
+    is called otherwise is matched, as the names of any weights (`mixture.matched`).
 
     Raises:
-        DataError: When the file cannot be read, a domain is missing, or a row is no mixture.
+        DataError: When the file cannot be read, a domain is missing, a name matches two, or a row
+            is no mixture.
     """
     frame = _read(path).frame
     _once(list(frame.index), path, "run")
@@ -185,6 +187,13 @@ def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], 
         (s for s in ("", *sorted(starts)) if all(f"{s}{d}" in frame.columns for d in domains)), ""
     )
     columns = [f"{known}{name}" for name in domains]
+    if lacking := [name for name in columns if name not in frame.columns]:
+        others = [name for name in frame.columns if name not in columns]
+        called = mixture.matched(others, lacking, beginnings=False)  # web_loss is no weight of web
+        frame = frame.rename(columns=called)
+        if called:
+            pairs = listed([f"'{new}' for '{old}'" for old, new in called.items()], FEW)
+            terminal.tell(f"{path}: domains are called as in the runs: {pairs}")
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise DataError(

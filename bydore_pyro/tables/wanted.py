@@ -91,7 +91,8 @@ def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, s
     Raises:
         DataError: When a source is given whose domains are not the table's.
     """
-    shares = mixture.mixture_from(source or "published:token_share").as_dict()
+    names = () if source is None else table.domains
+    shares = mixture.mixture_from(source or "published:token_share", names=names).as_dict()
     other = sorted(set(shares) ^ set(table.domains))
     if other and source is not None:
         where = source if other[0] in shares else "the runs"

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro import files
+from bydore_pyro import data, files
 from bydore_pyro.command_line import number_of_tokens
 from bydore_pyro.errors import expecting
-from bydore_pyro.mixture import Mixture, mixture_from, normalised
+from bydore_pyro.mixture import Mixture, has_numbers, mixture_from, normalised
 
 SCHEDULE = "schedule.json"  # the mixtures in the folder of a run
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
@@ -88,25 +88,26 @@ class Stages:
         return json.dumps(stages, indent=2)
 
 
-def read_stages(source: str, tokens: float) -> Stages:
+def read_stages(source: str, tokens: float, store: data.TokenStore | None = None) -> Stages:
     """Reads the mixture of a run, or its mixtures.
 
     Args:
         source: A list of stages; else whatever `mixture_from` reads.
         tokens: Length of the run.
+        store: What the run trains on, whose names count, and whose sizes turn epochs into shares.
 
     Raises:
         DataError: When the file is missing or holds neither weights nor stages.
     """
     path = Path(source)
-    stages = None
+    stages: Any = None
     with suppress(OSError, ValueError):
         if path.is_file():  # a pipe can be read but once
             stages = files.yaml_or_json(path.read_text("utf-8"), words=True)
-    if not isinstance(stages, list) or not any(isinstance(one, dict) for one in stages or [{}]):
-        return Stages.constant(mixture_from(source))
+    if not _are_stages(stages):
+        return Stages.constant(_mixture_for(source, store))
     with expecting(f"Expected stages of mixtures in {path}, found:", Exception):
-        parts = [_stage(stage, tokens, path.parent) for stage in stages]
+        parts = [_stage(stage, tokens, path.parent, store) for stage in stages]
         ends = [end for end, _ in parts]
         if ends and ends[-1] is None:
             ends[-1] = 1.0
@@ -115,7 +116,20 @@ def read_stages(source: str, tokens: float) -> Stages:
         return Stages(ends=tuple(ends), mixtures=tuple(mixture for _, mixture in parts))
 
 
-def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
+def _are_stages(content: Any) -> bool:
+    """Whether a file is a list of stages; one of entries with weights is a mixture."""
+    if not isinstance(content, list) or has_numbers(content):
+        return False
+    return not content or any(isinstance(one, dict) for one in content)
+
+
+def _mixture_for(source: str | Path, store: data.TokenStore | None) -> Mixture:
+    return mixture_from(source) if store is None else data.read_mixture(source, store)
+
+
+def _stage(
+    stage: Any, tokens: float, folder: Path, store: data.TokenStore | None
+) -> tuple[Any, Mixture]:
     """Returns the share of the run at which a stage ends, if it says so, and its mixture."""
     if not isinstance(stage, dict) or not {"mixture"} <= {*stage} <= FIELDS:
         raise ValueError(f"{stage!r:.80} instead of 'until' with 'mixture'")
@@ -126,7 +140,7 @@ def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
         until = float(until) if until <= 1 else until / tokens
     if isinstance(found, str):
         here = folder / found
-        return until, mixture_from(here if here.exists() else found)
+        return until, _mixture_for(here if here.exists() else found, store)
     if not isinstance(found, dict):
         raise ValueError(f"mixture: {found!r:.80} instead of a file or names with weights")
     tokenizer = stage.get("tokenizer_sha256")

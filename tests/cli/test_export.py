@@ -16,6 +16,7 @@ from bydore_pyro.cli.export import FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.weights_files import mixture_from
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
 
@@ -40,8 +41,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     assert exit_.value.code == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = [line for line in captured.err.splitlines() if "warning" not in line]
+    lines = [line for line in captured.err.splitlines() if "error" in line]
     assert len(lines) == 1
+    assert captured.err.endswith(f"{lines[0]}\n")
     assert lines[0].startswith("bydore export: error: ")
     return lines[0].removeprefix("bydore export: error: ")
 
@@ -56,6 +58,8 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tupl
 @pytest.mark.parametrize("to", FORMATS)
 def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixture[str]) -> None:
     prefix = () if FORMATS[to].paths == "unused" else ("--prefix", "/data/{domain}_")
+    if "epochs" in FORMATS[to].draws:
+        prefix = (*prefix, "--tokens", "9000")
     text, said = exported(capsys, run, "--to", to, *prefix)
     assert "birds" in text
     assert ("upper" in text) == FORMATS[to].keeps_zeros
@@ -68,7 +72,8 @@ def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixtu
         assert "FILE" in told
         assert to == "nanotron" or " 50" in told
     assert "warning" not in said
-    assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
+    begin = {"documents": "Per document: ", "epochs": "domain "}
+    assert said.startswith(begin.get(FORMATS[to].draws[0], "Per token: "))
 
 
 def test_what_to_do_with_the_file_names_it_as_a_shell_or_python_reads_it(
@@ -154,3 +159,93 @@ def test_a_mixture_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["train_domain_weights"]["birds"] == 0.5
     assert "Expected a new file, found" in refused(capsys, file, "--to", "doremi", "--out", pipe)
     assert pipe.is_fifo()
+
+
+def test_what_a_run_reads_is_printed_and_written(
+    run: Path, corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "blend"
+    given = [run, "--to", "megatron", "--prefix", "/d", "--tokens", "40000", "--out", out]
+    _, said = exported(capsys, *given)
+    table = {line.split()[0]: line.split()[1:] for line in said.splitlines()[:5]}
+    assert table["birds"][:2] == ["50.00%", "20,000"]
+    epochs = 20_000 / corpus.size("birds")
+    assert float(table["birds"][2]) == pytest.approx(epochs, rel=0.01)
+    written = tmp_path / "blend.domains.csv"
+    assert mixture_from(written).as_dict() == WEIGHTS
+    assert written.read_text().startswith(
+        "domain,share,tokens,epochs,documents\nbirds,0.5,20000.0,"
+    )
+    out.unlink()
+    assert str(written) in refused(capsys, *given), "it is not overwritten"
+
+
+def test_a_domain_over_the_cap_is_refused_unless_repeated(
+    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = str(100 * corpus.size("birds"))
+    given = [run, "--to", "megatron", "--prefix", "/d", "--tokens", tokens]
+    message = refused(capsys, *given)
+    assert message.startswith("Expected at most 16 epochs of each domain, found ")
+    assert "of 'birds' (50.00%)" in message
+    repeat = message.partition("--repeat ")[2].split()[0]
+    _, said = exported(capsys, *given, "--repeat", repeat)
+    assert "Read more than 4 times, where repeated text begins to teach less: " in said
+    assert "No sample" not in said
+    _, said = exported(capsys, *given[:-1], "3000")
+    assert (
+        "less than a sequence of 2,048 tokens: birds (0.73), digits (0.44), greek (0.29)." in said
+    )
+
+
+def test_sizes_count_before_those_of_the_search(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sizes.yaml").write_text(
+        "birds: 5B\nnet/digits: 1B\ngreek: {tokens: 1B, documents: 2M}"
+    )
+    given = [run, "--to", "olmo-core", "--prefix", "/d", "--tokens", "10B"]
+    text, said = exported(capsys, *given, "--domain_tokens", tmp_path / "sizes.yaml")
+    table = {line.split()[0]: line.split()[1:] for line in said.splitlines()[:5]}
+    assert table["birds"][2] == "1"
+    assert table["digits"][2] == "3"
+    assert table["greek"][2:] == ["2", "4,000,000"]
+    sources = {one["source_name"]: one for one in yaml.safe_load(text)["sources"]}
+    assert "max_repetition_ratio" not in sources["birds"]
+    assert sources["digits"]["max_repetition_ratio"] == 3, "it refuses to repeat text else"
+
+
+def test_epochs_are_written_by_counts_or_not_at_all(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes, given = tmp_path / "sizes", ["--prefix", "/d", "--tokens", "10B", "--domain_tokens"]
+    sizes.write_text("birds: 10B\ndigits: 2B\ngreek: 4B")
+    text, _ = exported(capsys, run, "--to", "megatron-bridge", *given, sizes)
+    assert yaml.safe_load(text)["source_weights"] == [0.5, 1.5, 0.5]
+    assert "# Number: epochs. How often the rows of the data set are read.\n" in text
+    message = refused(capsys, run, "--to", "axolotl", *given, sizes)
+    assert (
+        "since axolotl reads none again, found 1.5 of 'digits': --tokens 6.63e+09 fits" in message
+    )
+    text, _ = exported(
+        capsys, run, "--to", "axolotl", *given[:3], "6.63e9", "--domain_tokens", sizes
+    )
+    assert yaml.safe_load(text)["datasets"][1]["weight"] == pytest.approx(0.9945)
+    plain = tmp_path / "weights.json"
+    plain.write_text(json.dumps(WEIGHTS))
+    message = refused(capsys, plain, "--to", "axolotl", *given[:-1])
+    assert message.startswith("Expected the number of tokens that there are of 'birds', since the ")
+
+
+@pytest.mark.filterwarnings("always")
+def test_what_only_a_length_needs_is_idle_without_one(
+    run: Path, corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [run, "--to", "levanter", "--domain_tokens", "birds=1B"]
+    assert "domain_tokens has no effect with no tokens" in exported(capsys, *given)[1]
+    assert "repeat has no effect with no tokens" in exported(capsys, *given[:3], "--repeat", "3")[1]
+    path = tmp_path / "streams.yaml"
+    path.write_text("streams: {Birds: {repeat: 1}, digits: {repeat: 1}}")
+    text, said = exported(capsys, path, *given[1:3], "--data", corpus.folder)
+    assert "no effect" not in said, "the store's names and counts count"
+    assert {*yaml.safe_load(text)["train_weights"]} == {"birds", "digits"}

@@ -138,7 +138,8 @@ def test_a_mean_is_fitted_by_the_law_and_all_is_told(
     assert "Was anything like it run?" in asked
     kept = json.loads((out / "config.json").read_text())
     assert kept["regmix"] == {}, "only settings that matter"
-    assert kept["question"] == {"max_epochs": None, "target_tokens": None}
+    asked_for = {"max_epochs": None, "target_tokens": None, "domain_tokens": []}
+    assert kept["question"] == asked_for
 
 
 def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
@@ -289,7 +290,10 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
             ("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
             "run within 2 epochs, found text for 0.750 of it",
         ),
-        (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
+        (
+            ("--domain_tokens", "other.json"),
+            "Expected --domain_tokens of every domain, found none of code",
+        ),
         (("--runs", "few"), "Expected at least 6 runs, found 2"),
         (("--minimize", "program"), "direction for exam:a, whose name does not say that it is"),
         (

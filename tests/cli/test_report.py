@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_runs import write_search
+from report_runs import NAMES, write_search
 
 from bydore_pyro.cli.report import report_command
 
@@ -32,3 +32,10 @@ def test_one_run_has_a_page_and_several_have_none(
     assert printed.count("\nmethod") == 1, "one table"
     assert "In a browser" not in printed
     assert "Expected one run with --out, found 2" in refused("report", first, second, "--out", "x")
+    two = refused("report", first, second, "--domain_tokens", "a=1B")
+    assert "Expected one run with --domain_tokens, found 2" in two
+    stated = [f"{name}=1B" for name in NAMES]
+    report_command([first, "--domain_tokens", *stated])
+    assert "Is text read too often? No" in capsys.readouterr().out
+    one = refused("report", first, "--domain_tokens", stated[0])
+    assert f"--domain_tokens of every domain, found none of {NAMES[1]}" in one

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tiny import random_store
 
-from bydore_pyro.data.pools import Pooled, gathered, pooled
+from bydore_pyro.data.index import DOMAIN_TOKENS
+from bydore_pyro.data.pools import Pooled, gathered, pooled, pools_of
 from bydore_pyro.data.store import TokenStore, nothing_counted
 from bydore_pyro.data.variants import cut_store
 
 LENGTH = 32
 
 
+def tokens_by_name(tokens: dict[str, int]) -> dict[str, int]:
+    return {name.replace("__", "/"): count for name, count in tokens.items()}
+
+
 def store_of(**tokens: int) -> TokenStore:
     """A store of domains with so many training tokens each; `__` stands for '/'."""
-    sizes = {name.replace("__", "/"): count for name, count in tokens.items()}
+    sizes = tokens_by_name(tokens)
     store = random_store(list(sizes))
     entries = {name: nothing_counted() for name in sizes}
     for name, entry in entries.items():
@@ -46,6 +53,12 @@ def test_what_is_too_little_is_pooled(tokens: dict[str, int], pools: dict[str, l
     store = store_of(**tokens)
     found: Pooled = pooled(store, None, LENGTH)
     assert {pool: list(shares) for pool, shares in found.pools.items()} == pools
+    assert pools_of(found.store) == pools
+    stated = dict.fromkeys(tokens_by_name(tokens), 10)
+    counted = dataclasses.replace(found.store, index={**found.store.index, DOMAIN_TOKENS: stated})
+    for pool, own in pools.items():
+        assert counted.size(pool) == 10 * len(own), "as much as is stated of its domains"
+        assert counted.stands_for_other_text(pool)
     members = {name for own in pools.values() for name in own}
     assert {*found.names} == {*store.names} - members | {*pools}
     if not pools:

@@ -17,16 +17,18 @@ import yaml
 from bydore_pyro.errors import DataError
 from bydore_pyro.export.formats import (
     FORMATS,
+    UNIT_OF,
     ExportConfig,
     Format,
     Share,
     as_stage,
     levanter_block,
     regmix_keys,
+    with_meaning,
 )
-from bydore_pyro.export.shares import DocumentLength
-from bydore_pyro.export.write import export
+from bydore_pyro.export.write import PATHS_ALONE, export
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.units import Supply
 from bydore_pyro.mixture.weights_files import mixture_from
 
 WEIGHTS = {"web": 0.6, "law": 0.25, "no": 0.149999, "2020": 0.000001}  # YAML would change two names
@@ -105,13 +107,15 @@ def test_the_next_stage_begins_at_its_step() -> None:
     assert stage["start_training_step"] == 20000
     assert stage["data"]["dataset"]["dataset_weights"] == [0.75, 0.25]
     text = export(mixture, ExportConfig(to="levanter", from_step=20000)).text
-    assert text == as_stage("levanter", export(mixture, ExportConfig(to="levanter")).text, 20000)
+    whole = export(mixture, ExportConfig(to="levanter")).text
+    staged = as_stage("levanter", whole, 20000)
+    assert text == with_meaning(staged, FORMATS["levanter"])
     assert yaml.safe_load(text)["train_weights"] == [[20000, {"a": 0.75, "b": 0.25}]]
     assert text.startswith("# bydore export: the weights are shares of tokens.")
     text = export(mixture, ExportConfig(to="megatron", **given)).text  # a file a stage
     assert text == export(mixture, ExportConfig(to="megatron", prefix="/data")).text
-    staged = r"stages \(megatron, nanotron, olmo-core, levanter\) for --from_step, found 'nemo"
-    with pytest.raises(ValueError, match=staged):
+    others = r"stages \(megatron, nanotron, olmo-core, levanter\) for --from_step, found 'nemo"
+    with pytest.raises(ValueError, match=others):
         ExportConfig(to="nemo", **given)
 
 
@@ -249,7 +253,8 @@ def test_litgpt_combines_streams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def config_of(to: str, **options: object) -> ExportConfig:
     prefix = None if FORMATS[to].paths == "unused" else "/data/{domain}_"
-    return ExportConfig(**{"to": to, "prefix": prefix, **options})
+    tokens = 30 if "epochs" in FORMATS[to].draws else None  # too few for a domain to be repeated
+    return ExportConfig(**{"to": to, "prefix": prefix, "tokens": tokens, **options})
 
 
 @pytest.mark.parametrize("to", FORMATS)
@@ -264,7 +269,7 @@ def test_random_mixtures_sum_to_one(to: str) -> None:
         found = export(
             mixture,
             config_of(to, samples=FORMATS[to].draws[-1]),
-            dict.fromkeys(names, DocumentLength(7.0, 9, "rows")),
+            dict.fromkeys(names, Supply(7.0 * 9, 9, "rows")),
         )
         assert sum(found.shares.values()) == pytest.approx(1, abs=1e-14)
         kept = [n for n in names if n in found.shares]
@@ -290,7 +295,8 @@ def test_prefixes() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"to": "word"}, r"Expected a format \(datasets, .*, doremi\), found 'word'"),
+        ({"to": "word"}, r"Expected a format \(datasets, .*, megatron-bridge\), found 'word'"),
+        ({"to": "axolotl"}, "Expected --tokens for axolotl, which wants epochs, found none"),
         ({"to": "megatron", "samples": "documents"}, r"samples \(sequences\) for megatron"),
         ({"to": "datasets", "samples": "x"}, r"samples \(documents, sequences\) for datasets"),
     ],
@@ -363,7 +369,7 @@ def weights_of_module(text: str) -> dict[str, float]:
 def test_every_file_is_read_back_with_its_names_and_shares(
     to: str, names: tuple[str, ...], prefix: str, tmp_path: Path
 ) -> None:
-    if to in ("megatron", "nemo", "nanotron"):  # in these a name is a part of a path
+    if to in PATHS_ALONE:  # in these a name is a part of a path
         names = tuple(name for name in names if name.split() == [name])
         if not names:
             return
@@ -373,9 +379,17 @@ def test_every_file_is_read_back_with_its_names_and_shares(
     given = None if FORMATS[to].paths == "unused" or to == "regmix" else prefix
     if to == "regmix" and any(a != b and b.startswith(a) for a in names for b in names):
         return  # its trainer cannot tell them apart
-    samples = "tokens" if to == "olmo-core" else "sequences"
-    found = export(mixture, ExportConfig(to=to, prefix=given, samples=samples))
+    draws = FORMATS[to].draws
+    samples = "sequences" if "sequences" in draws else draws[0]
+    supply = {name: Supply(100.0 + 7 * k, 5 + k, "rows") for k, name in enumerate(names)}
+    config = ExportConfig(to=to, prefix=given, samples=samples, tokens=90)
+    found = export(mixture, config, supply)
     (tmp_path / "weights").write_text(found.text, encoding="utf-8")
+    if samples in ("documents", "epochs"):
+        read = mixture_from(tmp_path / "weights", supply=supply).as_dict()
+        assert read == pytest.approx(mixture.as_dict(), abs=2e-6)
+        assert not any("reads it back with" in note for note in found.notes)
+        return
     if to in ("torchtitan", "litgpt"):
         assert weights_of_module(found.text) == found.shares
     else:
@@ -411,7 +425,45 @@ def test_shares_of_documents_are_not_read_back_as_shares_of_tokens(to: str, tmp_
     prefix = "/data" if FORMATS[to].paths == "needed" else None
     config = ExportConfig(to=to, prefix=prefix, samples="documents")
     mixture = Mixture(names=("law", "web"), weights=(0.5, 0.5))
-    lengths = {"law": DocumentLength(1000.0, 5, "files"), "web": DocumentLength(10.0, 500, "rows")}
+    lengths = {"law": Supply(1000.0 * 5, 5, "files"), "web": Supply(10.0 * 500, 500, "rows")}
     (tmp_path / "weights").write_text(export(mixture, config, lengths).text)
     with pytest.raises(DataError, match="shares of documents instead of tokens: bydore export"):
         mixture_from(tmp_path / "weights")
+
+
+# One document of law has 1,000 tokens, of web 400, of code 4,000; a run of 4 billion tokens.
+MIXED = Mixture(names=("law", "web", "code"), weights=(0.2, 0.5, 0.3))
+THERE = {
+    "law": Supply(1e9, 1e6, "rows"),
+    "web": Supply(4e9, 1e7, "rows"),
+    "code": Supply(2e9, 5e5, "rows"),
+}
+BY_HAND = {
+    "tokens": {"law": 0.2, "web": 0.5, "code": 0.3},
+    # 0.2 / 1000, 0.5 / 400 and 0.3 / 4000, divided by their sum, 0.001525.
+    "documents": {"law": 0.131148, "web": 0.819672, "code": 0.049180},
+    "epochs": {"law": 0.8, "web": 0.5, "code": 0.6},
+}
+
+
+@pytest.mark.parametrize(("to", "draws"), [(n, one) for n, f in FORMATS.items() for one in f.draws])
+def test_every_trainers_number_is_in_its_own_unit_and_read_back_as_tokens(
+    to: str, draws: str, tmp_path: Path
+) -> None:
+    config = config_of(to, samples=draws, tokens=4e9)
+    found = export(MIXED, config, THERE)
+    unit = UNIT_OF[config.drawn]
+    numbers = [f"{number:.5g}"[:6] for number in BY_HAND[unit].values()]
+    assert all(number in found.text for number in numbers)
+    assert [one.epochs for one in found.exposures] == pytest.approx([0.8, 0.5, 0.6], abs=1e-5)
+    assert [one.documents for one in found.exposures] == pytest.approx([8e5, 5e6, 3e5], rel=1e-5)
+    form = FORMATS[to]
+    assert form.number in {"probability", "samples", "token share", "rows", "epochs"}
+    if to not in ("datasets", "doremi", "megatron", "nemo"):  # JSON and a list have no comments
+        assert f"# Number: {form.number}. {form.means}\n" in found.text
+    if to in ("torchtitan", "litgpt"):
+        assert weights_of_module(found.text) == found.shares
+        return
+    (tmp_path / "weights").write_text(found.text)
+    read = mixture_from(tmp_path / "weights", names=MIXED.names, supply=THERE)
+    assert read.as_dict() == pytest.approx(MIXED.as_dict(), abs=1e-5)

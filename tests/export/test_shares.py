@@ -1,4 +1,4 @@
-"""Rounding that keeps the sum, shares of documents, and of a tokenizer whose tokens are known."""
+"""Rounding that keeps the sum, and shares for a tokenizer whose tokens are known."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from tiny import write_byte_tokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.errors import DataError
 from bydore_pyro.export.shares import (
-    DocumentLength,
     converted,
-    document_shares,
     rounded,
     tokens_per_byte,
-    tokens_per_document,
 )
 from bydore_pyro.mixture.mixture import Mixture
 
@@ -53,46 +49,6 @@ def test_no_other_rounding_is_nearer() -> None:
         counts = [c for c in itertools.product(range(11), repeat=3) if sum(c) == 10]
         best = min(float(((np.array(c) / 10 - weights) ** 2).sum()) for c in counts)
         assert ((found - weights) ** 2).sum() == pytest.approx(best)
-
-
-def test_documents_of_other_lengths(corpus: TokenStore) -> None:
-    # Half of the tokens each, documents of 100 and 300 tokens: three to one.
-    found = document_shares({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 100, "b": 300})
-    assert found == {"a": pytest.approx(0.75), "b": pytest.approx(0.25), "c": 0.0}
-    lengths = tokens_per_document(corpus.index, corpus.names)
-    end = max(int(tokens[-1]) for tokens in corpus.train.values())
-    for name, tokens in corpus.train.items():
-        count = (np.asarray(tokens) == end).sum()
-        assert lengths[name].tokens == pytest.approx(len(tokens) / count, rel=0.02)
-        assert (lengths[name].number, lengths[name].kind) == (60, "files")
-
-
-def test_what_was_not_counted_is_refused() -> None:
-    train = {"tokens": 300, "bytes": 900, "documents": 3}
-    unit = {"of": "rows", "count": 5, "bytes": 900}
-
-    def length(train: object, units: object) -> DocumentLength:
-        index = {"domains": {"b": {"train": train}}, "units": units}
-        return tokens_per_document(index, ["b"])["b"]
-
-    assert length(train, {"b": unit}) == DocumentLength(60.0, 5, "rows")
-    # Half of the text was dropped: copies and short rows, which a trainer still draws.
-    assert length({"tokens": 150, "bytes": 450}, {"b": unit}) == DocumentLength(60.0, 5, "rows")
-    with pytest.raises(DataError, match="Expected training text of 'b', found none"):
-        length({"tokens": 0, "bytes": 0}, {"b": unit})
-    broken = (
-        {**unit, "count": 0},
-        {**unit, "bytes": "9"},
-        {**unit, "of": None},
-        {"of": "rows"},
-        None,
-    )
-    for units in ({}, None, [], {"a": unit}, *({"b": one} for one in broken)):
-        with pytest.raises(DataError, match="the number of rows or files that 'b' has, found none"):
-            length(train, units)
-    for index in ({"domains": {}}, {"domains": {"b": {"train": train}}}):
-        with pytest.raises(DataError, match="the number of rows or files that 'b' has, found none"):
-            tokens_per_document(index, ["b"])
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.export.formats import ExportConfig
-from bydore_pyro.export.shares import DocumentLength
-from bydore_pyro.export.write import Exported, export, export_from
+from bydore_pyro.export.write import Exported, export, export_from, index_of_run
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.units import Supply
 
 MIXTURE = Mixture(names=("short", "long", "none"), weights=(0.3, 0.7, 0.0))
 MEANS = {"short": 20.0, "long": 180.0, "none": 50.0}  # tokens per document
-LENGTHS = {name: DocumentLength(mean, 50, "rows") for name, mean in MEANS.items()}
+LENGTHS = {name: Supply(mean * 50, 50, "rows") for name, mean in MEANS.items()}
 DRAWS = 12_000
 
 
@@ -124,8 +124,8 @@ def test_a_run_without_counts_is_refused(corpus: TokenStore, tmp_path: Path) -> 
 
 def test_a_tiny_share_of_documents_is_not_rounded_away() -> None:
     lengths = {
-        "short": DocumentLength(10.0, 10**6, "rows"),
-        "long": DocumentLength(5e7, 3, "files"),
+        "short": Supply(10.0 * 10**6, 10**6, "rows"),
+        "long": Supply(5e7 * 3, 3, "files"),
     }
     mixture = Mixture(names=("short", "long"), weights=(0.5, 0.5))
     found = export(mixture, ExportConfig(to="datasets"), lengths)
@@ -167,3 +167,19 @@ def test_a_file_of_weights_is_written_with_its_notes(tmp_path: Path) -> None:
     found = export_from(str(place), doremi)
     assert found.text == export(MIXTURE, doremi).text
     assert found.notes[0] == noted.notes[0]
+
+
+def test_what_a_run_noted_of_its_text(tmp_path: Path) -> None:
+    assert index_of_run(tmp_path) is None, "an unfinished run, or none"
+    noted = {"domains": {"a": {}}, "tokenizer_sha256": "t", "sha256": "s"}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**noted, "domain_tokens": {"a": 5}}))
+    found = index_of_run(tmp_path)
+    assert found == index_of_run(tmp_path / "mixture.json")
+    assert found is not None
+    assert (found["domains"], found["domain_tokens"]) == ({"a": {}}, {"a": 5.0})
+    for damaged in ({"domains": {}}, {**noted, "domain_tokens": {"a": "many"}}, [1]):
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(RunFolderError, match=r"Expected a run's manifest, found .*") as error:
+            index_of_run(tmp_path)
+        assert "\n" not in str(error.value)

@@ -9,6 +9,7 @@ import pytest
 from tiny import make_problem
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.supply import supply_of
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods.fixed import (
     FixedConfig,
@@ -44,6 +45,11 @@ def test_someone_elses(problem: Problem, tmp_path: Path) -> None:
     path.write_text("train:\n  birds: 0.25\n  upper: 0.75\n")
     found = fit_human(problem, FixedConfig(human=str(path)))
     assert found.mixture.as_dict() == {"birds": 0.25, "digits": 0, "greek": 0, "upper": 0.75}
+    path.write_text("streams: {x/Birds: {repeat: 2}, upper.jsonl: {repeat: 1}}")
+    read = supply_of(problem.corpus.index, ["birds", "upper"])
+    share = 2 * read["birds"].tokens / (2 * read["birds"].tokens + read["upper"].tokens)
+    found = fit_human(problem, FixedConfig(human=str(path))).mixture.as_dict()
+    assert found == pytest.approx({"birds": share, "digits": 0, "greek": 0, "upper": 1 - share})
     with (
         pytest.raises(DataError, match="Expected domains of the data"),
         pytest.warns(UserWarning, match="sum"),

@@ -12,6 +12,7 @@ from mutations import mutated, require_one_line
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
+from bydore_pyro.mixture.units import Supply
 from bydore_pyro.mixture.weights_files import (
     LARGEST,
     mixture_from,
@@ -122,8 +123,9 @@ def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
     ("content", "found"),
     [
         ("", "instead of names with weights"),
-        ("name,weight\na,1\n", "instead of names with weights: a file of weights holds"),
-        ("| domain | weight |\n|---|---|\n| a | 1 |\n", "neither JSON, YAML nor TOML"),
+        ("name,words\na,b\n", "instead of names with weights: a file of weights holds"),
+        ("| domain | words |\n|---|---|\n| a | b |\n", "neither JSON, YAML nor TOML"),
+        ("domain,share,ratio\na,1,1\n", "columns share, ratio, of which one is the weight"),
         ("[a\nb = 1", "neither JSON, YAML nor TOML"),
         ("a#500 b#1500", "'a#500 b#1500' instead of names with weights: a file of weights holds"),
         ("- a: 1", "no 'domain' in entry 1, but 'a'"),
@@ -135,7 +137,9 @@ def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
         ("a: .nan", "'.nan' instead of a number as the weight of 'a'"),
         ('{"a": true}', "True instead of a number"),
         ("a: {b: 1}", "'a' with more than a number inside: a file of weights holds"),
-        ("law: 60%\nweb: 40 %\n", "'60%' instead of a number as the weight of 'law'"),
+        ("law: 60%\nweb: 0.4\n", "percentages beside others: 'law' and 'web'"),
+        ("30 path/a not_a_weight path/b", "'not_a_weight' instead of a number as the weight of"),
+        ("30 path/a 70", "3 words instead of weights and prefixes in turn"),
         ('{"a": 0, "b": 0.0}', "weights that sum to 0"),
         ('{"a": 1e308, "b": 1e308}', "weights that sum to inf"),
         ('{"a": 0.5, "a": 0.5}', "found 'a' twice"),
@@ -289,7 +293,8 @@ def test_prefixes_go_only_where_all_have_them(
         ('{"law": 6e10, "web": 1e9, "Max-Epochs": 4}', "among them 'Max-Epochs' (4), which looks"),
         ("made_up: 17\nlaw: 0.333\nweb: 0.667", "among them 'made_up' (17), which looks"),
         ("law: 1e6\nweb: 2e6\neverything: 3e6", "among them 'everything' (3e+06), which looks"),
-        ("Domain,Weight\nlaw,70\nweb,30\nTotal,100", "among them 'Total' (100), which looks"),
+        ("law: 30\nweb: 70\nSumme: 100", "among them 'Summe' (100), which looks"),
+        ("Domain,Weight\nlaw,70\nweb,30\nTotal,90", "among them 'Total' (90), which looks"),
         ("law: 1.0\nweb: 0.25", "at most 1 that sum to 1.25: fractions of sources are no shares"),
     ],
 )
@@ -300,6 +305,99 @@ def test_what_is_no_domain_or_no_share_is_refused(tmp_path: Path, text: str, fou
             read(path)
         assert found in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Domain,Weight\nlaw,30\nweb,70\nTotal,100", "'Total'"),
+        ('{"law": 0.3, "web": 0.7, "total": 1.0}', "'total'"),
+        ("Domain\tWeight\tNote\nlaw\t30\t-\nweb\t70\t-\nGrand Total\t100\t-", "'Grand Total'"),
+        ('{"law": 30, "web": 70, "_missing": 19.6}', "'_missing'"),
+        ('{"law": 0.3, "web": 0.7, "_comment": "mine", "_of": ["x"]}', "'_comment', '_of'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* the weights sum to 100; they were normalised")
+def test_comments_and_totals_are_left_out_by_name(
+    tmp_path: Path, text: str, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, text)
+    assert mixture_from(path).as_dict() == {"law": 0.3, "web": 0.7}
+    assert capsys.readouterr().err == f"{path}: left out as no domain: {left}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# mine\nlaw,0.3\nweb,0.7\n",
+        "domain;weight\n# mine\nlaw;0.3\nweb;0.7\n",
+        "# mine\n0.3 law\n0.7 web\n",
+    ],
+)
+def test_lines_that_are_comments_are_left_out_and_said(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, text)
+    assert mixture_from(path).as_dict() == {"law": 0.3, "web": 0.7}
+    assert capsys.readouterr().err == f"{path}: left out as comments: '# mine'\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufefflaw\t0.3\r\nopen web\t0.7\r\n",
+        "\ufeffdomain,weight\r\nlaw,30%\r\nopen web,70%\r\n",
+        "law: '0.3'\nopen web: 0.7 # most\n",
+        "law = 0.3 # little\n'open web' = '0.7'\n",
+        '{"law": 0.3, "open web": 0.7, "code": -0.0}',
+    ],
+)
+def test_what_an_editor_leaves_changes_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(text.encode())
+    shares = {name: share for name, share in mixture_from(path).as_dict().items() if share}
+    assert shares == {"law": 0.3, "open web": 0.7}
+
+
+def test_percentages(tmp_path: Path) -> None:
+    assert mixture_from(write(tmp_path, "law: 60%\nweb: 40 %\n")).as_dict() == {
+        "law": 0.6,
+        "web": 0.4,
+    }
+    with pytest.warns(UserWarning, match="the weights sum to 80.4; they were normalised"):
+        assert mixture_from(write(tmp_path, "law: 60\nweb: 20.4\n")).weights[0] == 60 / 80.4
+
+
+def test_names_are_those_of_the_data_and_a_part_of_it_is_said_to_be_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(
+        tmp_path,
+        '[{"name": "1", "path": "o/law", "weight": 0.3}, '
+        '{"name": "2", "path": "o/web.en", "weight": 0.7}]',
+    )
+    names = ["law", "web.en", "code"]
+    assert mixture_from(path).names == ("1", "2")
+    capsys.readouterr()
+    assert mixture_from(path, names=names).as_dict() == {"law": 0.3, "web.en": 0.7}
+    assert capsys.readouterr().err.splitlines() == [
+        f"{path}: domains are called as in the data: 'law' for '1', 'web.en' for '2'",
+        f"{path}: it names 2 of the data's 3 domains; without weight: code",
+    ]
+    with pytest.raises(DataError, match="which matches 'x/law', 'y/law'"):
+        mixture_from(path, names=["x/law", "y/law"])
+    ours = write(tmp_path, OURS.to_json())
+    renamed = mixture_from(ours, names=["ArXiv", "Pile-CC"])
+    assert renamed.names == ("ArXiv", "Pile-CC")
+    assert renamed.hdi == OURS.hdi
+
+
+def test_a_unit_that_the_file_does_not_say(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"law": 3, "web": 1}')
+    there = {"law": Supply(1000), "web": Supply(3000)}
+    assert mixture_from(path, unit="epochs", supply=there).weights == (0.5, 0.5)
+    with pytest.raises(DataError, match="shares of tokens, as it says, instead of epochs"):
+        mixture_from(write(tmp_path, OURS.to_json()), unit="epochs", supply=there)
 
 
 @pytest.mark.parametrize(

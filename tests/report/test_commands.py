@@ -121,6 +121,17 @@ def test_of_a_sample_all_of_the_text_is_prepared_first(record: RunRecord, store:
     ]
 
 
+def test_the_corpus_that_is_stated_lies_elsewhere(record: RunRecord, store: Path) -> None:
+    """The search has read 1,000 tokens of each domain; there are 10M."""
+    index = {**text_of(1000), "domain_tokens": dict.fromkeys(NAMES, 10**7)}
+    given = {"config": {"run": {"data": str(store)}}, "index": index}
+    words = ["--data", "DATA", "--tokenizer", str(record.path), "--out", "STORE"]
+    assert line(record, "prepare", **given)[2:] == words
+    train = line(record, "train", **given)
+    assert train[5:9] == ["STORE", "--model", "models/target-60m", "--tokens"]
+    assert train[9] == "78000000", ".9 of four readings"
+
+
 def test_lines_are_for_what_was_asked_about(record: RunRecord) -> None:
     (record.path / GIVEN).write_text("{}")
     given = str(record.path / GIVEN)

@@ -59,3 +59,16 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run" / "metrics.json").unlink()
     with pytest.raises(RunFolderError, match=r"without a mixture: bydore search --resume .* goes"):
         read_run(tmp_path / "run")
+
+
+def test_epochs_are_of_the_corpus_that_is_stated(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "run", verified=True)
+    plain = read_run(folder)
+    run = plain.metrics.run_tokens
+    assert run is not None
+    stated = read_run(folder, domain_tokens=[f"{name}=1B" for name in plain.mixture.names])
+    epochs = {name: share * float(run) / 1e9 for name, share in plain.mixture.as_dict().items()}
+    assert stated.metrics.run_epochs == pytest.approx(epochs)
+    assert stated.mixture == plain.mixture
+    with pytest.raises(DataError, match="--domain_tokens of every domain, found none of "):
+        read_run(folder, domain_tokens=["other=1B"])

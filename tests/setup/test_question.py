@@ -10,13 +10,16 @@ from method_options import options_for
 from tiny import write_lines
 
 from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.supply import supply_of
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.setup.domains import load_domains
+from bydore_pyro.setup.metrics import run_epochs
 from bydore_pyro.setup.places import KNOWN
 from bydore_pyro.setup.question import (
     bounds_of,
     consumed_tokens,
+    mixture_for,
     question_of,
     run_of,
     weights_in,
@@ -105,6 +108,39 @@ def test_references_are_what_everybody_knows_and_the_baseline(
     assert found.goal.baseline.tolist() == [0.75, 0, 0.25]
     mixture = Mixture(names=("c", "a"), weights=(0.25, 0.75))
     assert weights_in(mixture, three).tolist() == [0.75, 0, 0.25]
+
+
+def test_a_baseline_may_be_a_trainers_configuration(
+    store: Path, three: Domains, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "levanter.yaml"
+    path.write_text("data:\n  train_weights: {org/a: 0.75, C: 0.25}\ntrainer: {seed: 3}\n")
+    assert weights_of(str(path), three).tolist() == [0.75, 0, 0.25]
+    assert mixture_for(str(path), three).names == ("a", "c")
+    said = capsys.readouterr().err
+    assert "the weights are those in 'data.train_weights'; no other key is read" in said
+    assert "domains are called as in the data: 'a' for 'org/a', 'c' for 'C'" in said
+    assert "it names 2 of the data's 3 domains; without weight: b" in said
+    path.write_text("streams: {a: {repeat: 2}, b: {repeat: 2}, c: {repeat: 2}}")
+    there = supply_of(three.corpus.index, three.names)
+    sizes = torch.tensor([there[name].tokens for name in three.names]).double()
+    torch.testing.assert_close(weights_of(str(path), three), sizes / sizes.sum())
+
+
+def test_what_is_stated_of_the_corpus_counts(store: Path) -> None:
+    stated = ("--domain_tokens", "a=1M", "b=3M", "c=4M", "--target_tokens", "8M")
+    options = options_for(store, *stated, "--max_epochs", "2")
+    domains = load_domains(options)
+    assert weights_of("natural", domains).tolist() == [0.125, 0.375, 0.5]
+    read = consumed_tokens(options, domains)
+    assert bounds_of(options, domains, read)[1] == {"a": 0.25, "b": 0.75, "c": 1.0}
+    run = run_of(options, domains, read)
+    assert run is not None
+    torch.testing.assert_close(run.rates, torch.tensor([8, 8 / 3, 2]).double())
+    found = Mixture(names=("a", "b", "c"), weights=(0.25, 0.25, 0.5))
+    assert run_epochs(options, domains, found) == pytest.approx({"a": 2, "b": 2 / 3, "c": 1})
+    with pytest.raises(DataError, match=r"--domain_tokens of every domain, found none of c$"):
+        load_domains(options_for(store, "--domain_tokens", "a=1M", "b=3M", "books=1B"))
 
 
 def test_a_question_holds_all_of_it(store: Path, three: Domains) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.law import Goal
 from bydore_pyro.setup.question_config import AskConfig, QuestionConfig, shares_of
 from bydore_pyro.targets.entry import Entry
@@ -96,6 +97,16 @@ def test_columns_of_all_files_and_of_one(tmp_path: Path) -> None:
     assert (found["one"].prompt_column, found["one"].answer_column) == ("q", "a")
     assert (found["other"].prompt_column, found["other"].answer_column) == (None, "b")
     assert found["web"].answer_column is None
+
+
+def test_sizes_are_kept_without_their_file(tmp_path: Path) -> None:
+    (tmp_path / "sizes.csv").write_text("web,1.3T\nlaw,30M\n")
+    asked = QuestionConfig(domain_tokens=[str(tmp_path / "sizes.csv"), "code=5"]).anywhere()
+    (tmp_path / "sizes.csv").unlink()
+    assert asked.domain_tokens == ["web=1300000000000", "law=30000000", "code=5"]
+    assert asked.anywhere() == asked
+    with pytest.raises(DataError, match=r"Expected tokens of domains in .*, found: .*No such"):
+        QuestionConfig(domain_tokens=[str(tmp_path / "sizes.csv")]).anywhere()
 
 
 def test_defaults_are_those_of_a_goal() -> None:

@@ -189,7 +189,9 @@ def test_equal_steps_are_those_within_a_hundredth(tmp_path: Path) -> None:
         read_runs(path)
 
 
-def test_weights_in_percent_and_counts_are_shares(tmp_path: Path) -> None:
+def test_weights_in_percent_and_counts_are_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write(tmp_path, runs="run,x,y,loss\na,50,50,1\nb,25,75,2\n") / "runs.csv"
     assert read_runs(path).weights.tolist() == [[0.5, 0.5], [0.25, 0.75]]
     names, rows = read_mixtures(path, ("y", "x"))
@@ -199,6 +201,12 @@ def test_weights_in_percent_and_counts_are_shares(tmp_path: Path) -> None:
     assert (table.domains, table.weights[1].tolist()) == (("x", "y"), [0.25, 0.75])
     assert read_mixtures(path, ("x", "y"))[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert "percent signs, taken as hundredths: weights/x, weights/y" in table.notes[0]
+    path.write_text("run,corpus/X,y,x_loss\na,50,50,1\n")
+    assert read_mixtures(path, ("x", "y"))[1].tolist() == [[0.5, 0.5]]
+    assert "as in the runs: 'x' for 'corpus/X'" in capsys.readouterr().err
+    path.write_text("run,x_loss,y\na,50,50\n")
+    with pytest.raises(DataError, match=r"each of the runs' domains in .*, found none for 'x'"):
+        read_mixtures(path, ("x", "y"))
     path.write_text("run,x,y,loss\na,5000,5000,1\nb,2500,7500,2\n")
     table = read_runs(path)
     assert (table.columns.unit, table.weights[1].tolist()) == (10000, [0.25, 0.75])

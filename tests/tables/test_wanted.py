@@ -32,6 +32,10 @@ def test_priors_of_tables(tmp_path: Path) -> None:
     assert source == "the Pile's token shares"
     total = sum(shares.values())
     np.testing.assert_allclose(prior, [shares[name] / total for name in pile.domains], atol=1e-6)
+    three = dataclasses.replace(planted_table(2), domains=("law", "web", "code"))
+    (tmp_path / "prior.csv").write_text("name,weight\nx/Web,0.5\ncode,0.25\nlaw.jsonl,0.25\n")
+    prior, _ = prior_of(three, str(tmp_path / "prior.csv"))
+    assert prior.tolist() == [0.25, 0.5, 0.25], "by names that are like the runs'"
     (tmp_path / "prior.json").write_text('{"law": 1}')
     with pytest.raises(DataError, match="Expected the same domains in"):
         prior_of(pile, str(tmp_path / "prior.json"))

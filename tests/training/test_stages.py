@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.supply import supply_of
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import mixture_from
@@ -60,6 +62,23 @@ def test_names_and_numbers_are_those_that_a_single_mixture_would_have(tmp_path: 
     assert last == Mixture(names=("yes",), weights=(1.0,))
     nemo = write(tmp_path / "blend.json", '["0.6", "/d/law", "0.4", "/d/web"]')
     assert read_stages(nemo, 1e9) == Stages.constant(mixture_from(nemo))
+
+
+def test_a_list_of_entries_is_a_mixture_by_the_names_and_counts_of_the_store(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    text = "- {name: x/birds, weight: 0.4}\n- {name: digits, weight: 0.6}\n"
+    path = write(tmp_path / "list.yaml", text)
+    assert read_stages(path, 1e9).names == ("digits", "x/birds")
+    assert read_stages(path, 1e9, corpus).shares() == {"birds": 0.4, "digits": 0.6}
+    repeats = write(tmp_path / "b.yaml", "streams: {birds: {repeat: 2}, digits: {repeat: 1}}")
+    there = supply_of(corpus.index, corpus.names)
+    share = 2 * there["birds"].tokens / (2 * there["birds"].tokens + there["digits"].tokens)
+    staged = write(tmp_path / "c.yaml", "- {until: 0.5, mixture: b.yaml}\n- {mixture: b.yaml}\n")
+    for given in (repeats, staged):
+        assert read_stages(given, 1e9, corpus).shares()["birds"] == pytest.approx(share)
+    with pytest.raises(DataError, match="epochs, how often text is read, instead of shares of tok"):
+        read_stages(repeats, 1e9)
 
 
 @pytest.mark.parametrize(
