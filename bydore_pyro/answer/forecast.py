@@ -173,8 +173,7 @@ class Forecast:
         the worst of targets with their noise, so its mean is higher. ``(4 S, M, texts)``.
         """
         targets, domains = self._apart(mixtures)
-        own = self.law.noise[:, None]  # (S, 1, K)
-        off = _off_the_law(own.expand_as(domains), seed=2)
+        off = self.off(len(mixtures))
         return torch.cat(
             [
                 self._together(targets + one @ self.compositions.mT, domains + one)
@@ -182,24 +181,46 @@ class Forecast:
             ]
         )
 
+    def off(self, mixtures: int) -> Tensor:
+        """Returns draws of how far a run on each of M mixtures lies off the law on the domains,
+        ``(S, M, K)``."""
+        own = self.law.noise[:, None]  # (S, 1, K)
+        return _off_the_law(own.expand(-1, mixtures, -1), seed=2)
+
     def _apart(self, mixtures: Tensor) -> tuple[Tensor, Tensor]:
         """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
         domains = losses_of(self.law, mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
-        generator = torch.Generator().manual_seed(1)
+        moved, scattered = self.moved()
         if self.factor.any():
-            moved = torch.randn(self.levels.shape, generator=generator).double()  # (S, Q)
-            moved = (self.factor * (moved - moved.mean(0)) - self.factor.square() / 2).exp()
-            read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
-            start = read @ self.compositions.mT + self.levels[:, None]
+            start = self.start()[:, None]
             targets = start + moved[:, None] * (targets - start)
-        tokens = self.known.tokens[: len(self.known.of_targets)]  # whose level is known
-        trained = tokens / tokens.sum(1, keepdim=True)
+        trained = self.trained()
         whole = pad(mixtures, (0, trained.shape[1] - len(self.names)))
         away = (whole[:, None] - trained).abs().sum(-1).amin(1) / 2  # total variation, (M,)
+        return targets + scattered[:, None] * away.sqrt()[:, None], domains
+
+    def start(self) -> Tensor:
+        """Returns draws of the targets' losses at the run whose levels are known ``(S, Q)``."""
+        read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
+        return (read @ self.compositions.mT)[:, 0] + self.levels
+
+    def moved(self) -> tuple[Tensor, Tensor]:
+        """Returns draws of each target's factor, and of how far its level moves at a mixture that
+        has nothing in common with those of the runs; ``(S, Q)`` each."""
+        generator, factor = torch.Generator().manual_seed(1), torch.ones_like(self.levels)
+        if self.factor.any():
+            moved = torch.randn(self.levels.shape, generator=generator).double()  # (S, Q)
+            factor = (self.factor * (moved - moved.mean(0)) - self.factor.square() / 2).exp()
         noise = torch.randn(self.levels.shape, generator=generator).double()
         noise = noise - noise.mean(0)  # it widens what is expected, and does not move it
-        return targets + (self.scatter * noise)[:, None] * away.sqrt()[:, None], domains
+        return factor, self.scatter * noise
+
+    def trained(self) -> Tensor:
+        """Returns the mixtures of the runs whose levels are known, over all domains that they
+        trained on; the K stand first."""
+        tokens = self.known.tokens[: len(self.known.of_targets)]
+        return tokens / tokens.sum(1, keepdim=True)
 
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
         """Returns losses on all texts ``(S, M, texts)``."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro import files, terminal
+from bydore_pyro.report.explorer import Explored, script, script_hash
 from bydore_pyro.report.figures import as_svg
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.sections import run_sections
@@ -30,6 +31,8 @@ def html_report(folder: Path) -> str:
     def block_of(block: Any) -> dict[str, Any]:
         if isinstance(block, Figure):
             return {"kind": "Figure", "it": Markup(as_svg(block, f"figure {next(places)}"))}
+        if isinstance(block, Explored):
+            return {"kind": "Explored", "it": block.content}
         return {"kind": type(block).__name__, "it": block}
 
     def shown(value: Any) -> Any:
@@ -50,8 +53,10 @@ def html_report(folder: Path) -> str:
     return environment.get_template("page.html").render(
         label=record.label,
         path=str(record.path),
-        sections=[(one.title, list(map(block_of, one.blocks))) for one in run_sections(record)],
+        sections=[(one, list(map(block_of, one.blocks))) for one in run_sections(record)],
         config=record.config,
+        script=Markup(script()),
+        script_hash=script_hash(),
     )
 
 

@@ -35,6 +35,7 @@ class RunRecord:
             columns ``(step,)``.
         forecast: Of an answer: the losses of the mixture that it was asked about.
         draws: Of the weights ``(D, 3)``, where there are three domains and they have intervals.
+        explorer: What the page needs to try other weights, and the numbers of its law, by name.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class RunRecord:
     trajectory: xarray.Dataset | None = None
     forecast: answer.Outlook = field(default_factory=answer.Outlook)
     draws: np.ndarray | None = None
+    explorer: tuple[answer.Explorer, Mapping[str, np.ndarray]] | None = None
 
     @property
     def method(self) -> str:
@@ -117,6 +119,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         partial(files.read_as, setup.Metrics),
         partial(files.read_as, answer.Outlook),
     )
+    explorer = partial(files.read_with_tensors, answer.Explorer)
     return RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),
@@ -127,6 +130,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
         forecast=_if_there(folder / "forecast.json", forecast) or answer.Outlook(),
         draws=_if_there(posterior, partial(_read_draws, mixture.names)) if in_triangle else None,
+        explorer=_if_there(folder / setup.EXPLORER, explorer),
     )
 
 

@@ -1,0 +1,93 @@
+"""The part of a page that one plays with: what its scripts read, and the scripts.
+
+They take the numbers from `explorer.safetensors`. A run without that file, as of another method,
+shows its weights alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro import answer, files, terminal
+from bydore_pyro.report.run import RunRecord
+
+SCRIPTS = ("forecast.js", "explorer.js")  # arithmetic, drawing
+BY_HAND = "Set by hand on the page of a run, not found by it."
+NO_LAW = "This run keeps no law of the domains' losses (a search and its answers keep one)."
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What the scripts of a page read, as plain values."""
+
+    content: dict[str, Any]
+
+
+def explored(record: RunRecord) -> Explored:
+    """Returns what the scripts of the page on a run read."""
+    page, numbers = record.explorer or (without_law(record), {})
+    content = files.plain(page)
+    mixture = replace(
+        record.mixture,
+        **dict.fromkeys(("standard_deviation", "hdi", "free_weights")),
+        notes=(*record.mixture.notes, BY_HAND),
+    )
+    content |= {
+        "names": list(page.weights),
+        "labels": [terminal.visible(name) for name in page.weights],
+        "references": content.get("references", {}),
+        "sizes": content.get("sizes", {}),
+        "pools": content.get("pools", {}),
+        "at_least": content.get("at_least", {}),
+        "at_most": content.get("at_most", {}),
+        "mixture": json.loads(mixture.to_json()),
+        "numbers": {name: coded(values) for name, values in numbers.items()},
+    }
+    if page.law is not None:
+        content["law"]["labels"] = {text: terminal.visible(text) for text in page.law.importance}
+    return Explored(content)
+
+
+def coded(values: Any) -> str:
+    """Returns an array as text: float32, the least significant byte first, in base64."""
+    return base64.b64encode(values.astype("<f4").tobytes()).decode("ascii")
+
+
+def without_law(record: RunRecord) -> answer.Explorer:
+    """Returns what is known of a run's weights alone: the text and its natural weights."""
+    names, domains = record.mixture.names, record.index.get("domains", {})
+    sizes = {}
+    for name in names:
+        train = domains.get(name, {}).get("train", {})
+        tokens = train.get("in_all", train).get("tokens", 0)
+        sizes |= {name: tokens} if tokens else {}
+    references = {"uniform": dict.fromkeys(names, 1 / len(names))}
+    if len(sizes) == len(names):
+        whole = sum(sizes.values())
+        natural = {name: size / whole for name, size in sizes.items()}
+        references = {"natural": natural, **references}
+    return answer.Explorer(
+        weights=record.mixture.as_dict(),
+        references=references,
+        sizes=sizes,
+        tokens=record.metrics.run_tokens,
+        reason=NO_LAW,
+    )
+
+
+@cache
+def script() -> str:
+    """Returns the scripts of a page as one."""
+    return "\n".join((Path(__file__).parent / name).read_text("utf-8") for name in SCRIPTS)
+
+
+def script_hash() -> str:
+    """Returns the script as a page's policy names it: no other script of the page may run."""
+    digest = hashlib.sha256(script().encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

@@ -1,0 +1,239 @@
+"use strict";
+// The losses of mixtures: bydore_pyro/law/law.py and bydore_pyro/answer/forecast.py once more.
+// Shapes: S draws, Q targets, K domains; tables lie row by row in one array.
+
+const LEVEL = 0.94; // of the intervals
+const BEYOND = 2; // times more or less effective tokens than any run had
+const LEAST_WEIGHT = 1e-6; // at which the slope of a domain without weight is taken
+const ROUNDS = 12, SWEEPS = 200, HALVINGS = 60; // of a step's search
+const NEAR = 1e-6; // within which a step reaches the loss that is asked for
+
+const sum = (values) => values.reduce((all, one) => all + one, 0);
+
+// The formula of one run's law on the numbers of its explorer.safetensors.
+function forecastOf(law, numbers) {
+  const { level, slope, power, openness, transfer, compositions, levels, seen } = numbers;
+  const shares = Object.values(law.importance);
+  const K = seen.length / 2, Q = shares.length, S = levels.length / Q;
+  const ownTransfer = transfer.length > K * K, ownMade = compositions.length > Q * K;
+  const scale = law.length / law.reference;
+
+  // n / n_0 of every draw and domain (S, K): own tokens, and what the others' are worth.
+  function ratios(weights) {
+    const amounts = weights.map((one) => (one * scale) ** law.rho);
+    const found = new Float64Array(S * K), others = new Float64Array(K);
+    for (let s = 0; s < S; s++) {
+      const from = ownTransfer ? s * K * K : 0;
+      if (ownTransfer || s === 0)
+        for (let t = 0; t < K; t++) {
+          let worth = 0;
+          for (let k = 0, at = from + t * K; k < K; k++) worth += transfer[at + k] * amounts[k];
+          others[t] = worth;
+        }
+      for (let t = 0, at = s * K; t < K; t++, at++) found[at] = amounts[t] + openness[at] * others[t];
+    }
+    return found;
+  }
+
+  // Expected losses of the targets in every draw (S, Q).
+  function targets(weights, ratio = ratios(weights)) {
+    const root = Math.sqrt(away(weights)), found = new Float64Array(S * Q), domains = new Float64Array(K);
+    for (let s = 0; s < S; s++) {
+      for (let t = 0, at = s * K; t < K; t++, at++)
+        domains[t] = level[at] + (slope[at] * Math.expm1(-power[at] * Math.log(ratio[at]))) / power[at];
+      for (let q = 0, at = s * Q; q < Q; q++, at++) {
+        let loss = levels[at];
+        for (let k = 0, of = (ownMade ? at : q) * K; k < K; k++) loss += compositions[of + k] * domains[k];
+        const start = numbers.start[at];
+        found[at] = start + numbers.factor[at] * (loss - start) + numbers.scattered[at] * root;
+      }
+    }
+    return found;
+  }
+
+  // Total variation from the nearest run whose level is known.
+  const away = (weights) =>
+    Math.min(...law.trained.map((run) => sum(run.map((one, k) => Math.abs(one - (weights[k] ?? 0)))) / 2));
+
+  // Losses (S, Q) with a run's own noise, and last those on all targets or the worst: by text.
+  function measured(losses, sign, noise) {
+    const found = Array.from({ length: Q + (Q > 1) }, () => new Float64Array(S));
+    for (let s = 0; s < S; s++) {
+      let all = law.worst ? -Infinity : 0;
+      for (let q = 0; q < Q; q++) {
+        const one = losses[s * Q + q] + sign * noise(s, q);
+        found[q][s] = one;
+        all = law.worst ? Math.max(all, one) : all + shares[q] * one;
+      }
+      if (Q > 1) found[Q][s] = all;
+    }
+    return found;
+  }
+
+  const off = (s, q) => numbers.off[s * Q + q];
+  const offFirst = (s, q) => numbers.off_both[2 * s * Q + q];
+  const offSecond = (s, q) => numbers.off_both[(2 * s + 1) * Q + q];
+
+  // As `Forecast.expected`, by text; of `targets`.
+  function expected(losses) {
+    const both = [measured(losses, 1, off), measured(losses, -1, off)];
+    return both[0].map((_, text) => summary(both.map((one) => one[text]), 2));
+  }
+
+  // As `Forecast.difference`, by text; of `targets` of two mixtures.
+  function difference(losses, other) {
+    const four = [[1, offFirst, offSecond], [-1, offFirst, offSecond], [1, offSecond, offFirst], [-1, offSecond, offFirst]];
+    const apart = four.map(([sign, one, two]) => {
+      const left = measured(losses, sign, one), right = measured(other, sign, two);
+      return left.map((draws, text) => draws.map((loss, s) => loss - right[text][s]));
+    });
+    return apart[0].map((_, text) => summary(apart.map((one) => one[text]), 1));
+  }
+
+  // The domains of which a run on these weights has more, or fewer, effective tokens than was seen.
+  function beyond(ratio) {
+    const found = [];
+    for (let k = 0; k < K; k++) {
+      let mean = 0;
+      for (let s = 0; s < S; s++) mean += ratio[s * K + k] / S;
+      if (mean > BEYOND * seen[K + k] || mean * BEYOND < seen[k]) found.push(k);
+    }
+    return found;
+  }
+
+  // What share of a target is made of these domains.
+  function madeOf(q, places) {
+    let part = 0, whole = 0;
+    const chosen = new Set(places);
+    for (let s = 0; s < (ownMade ? S : 1); s++)
+      for (let k = 0, of = (s * Q + q) * K; k < K; k++) {
+        whole += compositions[of + k];
+        part += chosen.has(k) ? compositions[of + k] : 0;
+      }
+    return part / whole;
+  }
+
+  // The mean over draws of each target's expected loss (Q).
+  function means(losses) {
+    const found = new Float64Array(Q);
+    losses.forEach((loss, at) => (found[at % Q] += loss / S));
+    return found;
+  }
+
+  // How fast that rises with each weight (K): of the targets together, by shares (Q).
+  function gradient(weights, ratio, of) {
+    const rise = new Float64Array(K), opened = new Float64Array(K);
+    const spread = (values, from) => {
+      for (let t = 0; t < K; t++)
+        for (let k = 0, at = from + t * K; k < K; k++) rise[k] += values[t] * transfer[at + k];
+    };
+    for (let s = 0; s < S; s++) {
+      const through = new Float64Array(K);
+      of.forEach((share, q) => {
+        if (share) {
+          const part = (share * numbers.factor[s * Q + q]) / S;
+          for (let t = 0, at = (ownMade ? s * Q + q : q) * K; t < K; t++) through[t] += part * compositions[at + t];
+        }
+      });
+      for (let t = 0, at = s * K; t < K; t++, at++) {
+        const slower = -through[t] * slope[at] * ratio[at] ** (-power[at] - 1);
+        rise[t] += slower;
+        opened[t] += slower * openness[at];
+      }
+      if (ownTransfer) {
+        spread(opened, s * K * K);
+        opened.fill(0);
+      }
+    }
+    if (!ownTransfer) spread(opened, 0);
+    return rise.map((one, k) => one * law.rho * scale * (Math.max(weights[k], LEAST_WEIGHT) * scale) ** (law.rho - 1));
+  }
+
+  // The mixture nearest to another, in the sum of (w - w_0)^2 / w_0, on which losses are at most so
+  // high; each limit is {of: shares of the targets (Q), loss}. Null where none is found.
+  // The losses are convex: linear where the last one lies, then again at what that gives.
+  function nearest(start, limits, lower, upper) {
+    const reach = start.map((one, k) => (upper[k] > lower[k] ? Math.max(one, 1e-3 / K) : 0));
+    let weights = start;
+    for (let round = 0; round <= ROUNDS; round++) {
+      const ratio = ratios(weights), losses = means(targets(weights, ratio));
+      const over = limits.map(({ of, loss }) => sum(of.map((share, q) => share * losses[q])) - loss);
+      if (Math.max(...over) < NEAR) return weights;
+      const slopes = limits.map(({ of }) => gradient(weights, ratio, of));
+      const ends = slopes.map((one, j) => sum(one.map((rise, k) => rise * weights[k])) - over[j]);
+      weights = nearestTo(start, reach, slopes, ends, lower, upper);
+    }
+    return null;
+  }
+
+  return { K, Q, S, shares, ratios, targets, expected, difference, beyond, madeOf, means, gradient, nearest };
+}
+
+// The weights nearest to `start` with `slopes[j] . w <= ends[j]`, by the prices of these limits.
+function nearestTo(start, reach, slopes, ends, lower, upper) {
+  const prices = slopes.map(() => 0), dot = (one, other) => sum(one.map((value, k) => value * other[k]));
+  const bend = slopes.map((one) => {
+    const mean = dot(reach, one) / sum(reach);
+    return Math.max(sum(one.map((rise, k) => reach[k] * (rise - mean) ** 2)), 1e-300);
+  });
+  const weights = () => {
+    const pull = start.map((_, k) => sum(slopes.map((one, j) => prices[j] * one[k])));
+    const at = (level) => start.map((one, k) => Math.min(Math.max(one - reach[k] * (pull[k] - level), lower[k]), upper[k]));
+    const span = 2 / Math.min(...reach.filter((one) => one > 0));
+    let [low, high] = [Math.min(...pull) - span, Math.max(...pull) + span];
+    for (let n = 0; n < HALVINGS; n++) {
+      const middle = (low + high) / 2;
+      [low, high] = sum(at(middle)) < 1 ? [middle, high] : [low, middle];
+    }
+    return at(high);
+  };
+  let found = weights();
+  for (let sweep = 0; sweep < SWEEPS; sweep++) {
+    let moved = 0;
+    slopes.forEach((one, j) => {
+      const price = Math.max(0, prices[j] + (dot(one, found) - ends[j]) / bend[j]);
+      moved = Math.max(moved, Math.abs(price - prices[j]) * Math.sqrt(bend[j]));
+      if (price !== prices[j]) {
+        prices[j] = price;
+        found = weights();
+      }
+    });
+    if (moved < 1e-9) break;
+  }
+  return found;
+}
+
+// The mean of draws, their highest-density interval (each draw counts so often) and the share < 0.
+function summary(parts, copies) {
+  const ordered = new Float64Array(sum(parts.map((one) => one.length)));
+  parts.forEach((one, n) => ordered.set(one, n * one.length));
+  ordered.sort();
+  const count = copies * ordered.length, inside = Math.trunc(LEVEL * count);
+  const value = (place) => ordered[Math.trunc(place / copies)];
+  let first = 0;
+  for (let place = 1; place + inside < count; place++)
+    if (value(place + inside) - value(place) < value(first + inside) - value(first)) first = place;
+  const below = ordered.findIndex((one) => one >= 0);
+  return {
+    loss: sum(ordered) / ordered.length,
+    low: value(first),
+    high: value(first + inside),
+    better: (below < 0 ? ordered.length : below) / ordered.length,
+  };
+}
+
+// The mixture in which these places have so much weight: theirs and the others' that are not locked
+// keep their proportions.
+function moved(weights, locked, places, total) {
+  const own = new Set(places), free = [[], []], held = [0, 0];
+  weights.forEach((one, k) => (locked[k] ? (held[+!own.has(k)] += one) : free[+!own.has(k)].push(k)));
+  const most = 1 - held[1];
+  total = free[1].length ? Math.min(Math.max(total, held[0]), most) : most;
+  const found = Float64Array.from(weights);
+  if (!free[0].length) return found;
+  [total - held[0], most - total].forEach((share, side) => {
+    const before = sum(free[side].map((k) => weights[k]));
+    for (const k of free[side]) found[k] = before > 0 ? (weights[k] * share) / before : share / free[side].length;
+  });
+  return found;
+}
