@@ -72,10 +72,8 @@ def read_with_tensors(kind: type[T], path: Path) -> tuple[T, dict[str, np.ndarra
     """
     from safetensors import SafetensorError, safe_open
 
-    with expecting(
-        f"Expected tensors and their record in {path}, found:", (SafetensorError, OSError)
-    ):
-        with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get(RECORD, "")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    told = f"Expected tensors and their record in {path}, found:"
+    with expecting(told, SafetensorError, OSError), safe_open(path, framework="numpy") as file:
+        text = (file.metadata() or {}).get(RECORD, "")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     return parse_as(kind, text, path), tensors
