@@ -77,16 +77,17 @@ function groupsOf(names, weights) {
 
 function explore(page, root) {
   const { names, labels } = page, K = names.length, law = page.law;
-  const forecast = law ? forecastOf(law, numbersOf(page.numbers)) : null;
-  const column = (mixture, otherwise = 0) => Float64Array.from(names, (name) => mixture[name] ?? otherwise);
-  const known = { ...Object.fromEntries(Object.entries(page.references).map(([name, one]) => [name, column(one)])), "the answer": column(page.weights) };
-  const least = column(page.at_least), most = column(page.at_most, 1);
+  const forecast = law ? forecastOf(law, numbersOf(law.numbers)) : null;
+  const column = (values, otherwise) => Float64Array.from(values, (one) => one ?? otherwise);
+  const known = Object.fromEntries(page.mixtures.map(([name, one]) => [name, column(one, 0)]));
+  const least = column(page.at_least, 0), most = column(page.at_most, 1), sizes = column(page.sizes, NaN);
   const bend = K > FEW ? 3 : 2; // of the sliders: small weights have more room
-  const texts = law ? [...Object.keys(law.importance), ...(forecast.Q > 1 ? [law.worst ? "worst target" : "all targets"] : [])] : [];
-  const units = law ? Object.values(law.units) : [];
+  const texts = law ? [...law.labels, ...(forecast.Q > 1 ? [law.worst ? "worst target" : "all targets"] : [])] : [];
+  const units = law ? law.units : [];
   const unitOf = (text) => (text < units.length ? units[text] : [...new Set(units)].join(" and "));
   const locked = new Array(K).fill(false), held = new Set();
-  let weights = known["the answer"], mine = null, compared = page.baseline in known ? page.baseline : Object.keys(known)[0];
+  let weights = known["the answer"], mine = null;
+  let compared = Object.hasOwn(known, page.baseline) ? page.baseline : Object.keys(known)[0];
   let tokens = page.tokens ?? NaN, cache = new Map(), rows = [];
 
   const lossesOf = (name) => cache.get(name) ?? cache.set(name, forecast.targets(known[name])).get(name);
@@ -146,7 +147,7 @@ function explore(page, root) {
         slider.disabled = number.disabled = lock.checked;
         if (places.length > 1) return;
         const read = epochsOf(places[0]), broken = bounds(places[0]);
-        epochs.textContent = Number.isFinite(read) ? `${times(read)} epochs` : "";
+        epochs.textContent = Number.isFinite(read) ? times(read) : "";
         epochs.classList.toggle("often", read > OFTEN);
         node.classList.toggle("broken", broken !== "");
       },
@@ -154,6 +155,8 @@ function explore(page, root) {
     return node;
   }
 
+  const heads = ["domain", "", "weight, %", "lock", "epochs"].map((text) => make("span", { textContent: text }));
+  const titles = make("div", { className: "row titles" }, ...heads);
   for (const { name, places } of groupsOf(names, weights)) {
     if (!name) {
       lists.append(...places.map((k) => control(labels[k], [k], lists)));
@@ -181,7 +184,7 @@ function explore(page, root) {
     const tick = make("input", { type: "checkbox", ariaLabel: `no worse: ${text}` });
     tick.onchange = () => (tick.checked ? held.add(place) : held.delete(place));
     const lower = make("button", { type: "button", textContent: "lower", title: "the smallest step of the mixture that lowers it", dataset: { lower: text }, onclick: () => lowerBy(place) });
-    const name = make("th", { scope: "row" }, make("bdi", { textContent: law.labels[text] ?? text }), make("span", { className: "beyond" }));
+    const name = make("th", { scope: "row" }, make("bdi", { textContent: text }), make("span", { className: "beyond" }));
     const cells = ["loss", "apart", "bar"].map((className) => make("td", { className }));
     table.append(make("tr", { className: alone ? "together" : "", dataset: { text } }, name, ...cells, make("td", {}, ...(alone ? [] : [tick])), make("td", {}, ...(alone && law.worst ? [] : [lower]))));
     return { name, cells };
@@ -190,7 +193,7 @@ function explore(page, root) {
   const download = make("button", { type: "button", textContent: "Download this mixture (JSON)", dataset: { move: "download" }, onclick: () => save() });
 
   const say = (text) => (said.textContent = text);
-  const epochsOf = (k) => (weights[k] * tokens) / (page.sizes[names[k]] ?? NaN);
+  const epochsOf = (k) => (weights[k] * tokens) / sizes[k];
   const bounds = (k) =>
     weights[k] < least[k] - BROKEN ? `${labels[k]} has ${percent(weights[k])}, at least ${percent(least[k])} was asked for`
     : weights[k] > most[k] + BROKEN ? `${labels[k]} has ${percent(weights[k])}, at most ${percent(most[k])} was asked for` : "";
@@ -249,11 +252,8 @@ function explore(page, root) {
 
   // As `Mixture.to_json` writes it, with the weights that are shown.
   function save() {
-    const shares = {};
-    names.forEach((name, k) => {
-      for (const [leaf, share] of Object.entries(page.pools[name] ?? { [name]: 1 })) shares[leaf] = weights[k] * share;
-    });
-    const text = JSON.stringify({ ...page.mixture, weights: shares }, null, 2) + "\n";
+    const shares = page.leaves.flatMap((leaves, k) => leaves.map(([leaf, share]) => [leaf, weights[k] * share]));
+    const text = JSON.stringify({ ...page.file, weights: Object.fromEntries(shares) }, null, 2) + "\n";
     const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
     make("a", { href: address, download: "mixture.json" }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10000);
@@ -281,7 +281,7 @@ function explore(page, root) {
     const broken = told.length ? [`Bounds are broken: ${listed(told)}.`] : [];
     const often = names.map((_, k) => [k, epochsOf(k)]).filter(([, read]) => read > OFTEN).sort((one, other) => other[1] - one[1]);
     if (often.length) broken.push(`Read more than ${OFTEN} times: ${listed(often.map(([k, read]) => `${labels[k]} ${times(read)}`))}.`);
-    const unknown = names.filter((name) => !(name in page.sizes)).length;
+    const unknown = sizes.filter(Number.isNaN).length;
     if (unknown && Number.isFinite(tokens)) broken.push(`The size of ${unknown === K ? "the domains" : `${unknown} domains`} is not known: no epochs.`);
     if (forecast) broken.push(...renderLosses());
     warnings.replaceChildren(...broken.map((text) => make("li", { textContent: text })));
@@ -292,7 +292,7 @@ function explore(page, root) {
     const expected = forecast.expected(losses), apart = forecast.difference(losses, lossesOf(compared));
     const beyond = forecast.beyond(ratio);
     const largest = Math.max(...apart.map((one) => Math.max(-one.low, one.high)), 1e-3);
-    const power = 10 ** Math.floor(Math.log10(largest)), reach = power * [1, 2, 5, 10].find((one) => one * power >= largest);
+    const power = 10 ** Math.floor(Math.log10(largest)), reach = power * [1, 1.5, 2, 3, 5, 7, 10].find((one) => one * power >= largest);
     const number = (value, shown) => make("data", { value: String(value), textContent: shown(value) });
     lines.forEach(({ name, cells }, text) => {
       const [one, difference] = [expected[text], apart[text]], plain = (value) => value.toFixed(3);
@@ -314,7 +314,7 @@ function explore(page, root) {
 
   const header = ["", unitOf(texts.length - 1), "", "", "no worse", ""].map((text) => make("th", { scope: "col", textContent: text }));
   header[2].append("than on ", beside);
-  const mix = make("div", { className: "mix" }, make("div", { className: "bar-of-buttons" }, ...buttons), make("p", { className: "length" }, make("label", {}, "Epochs of a run of ", length, " tokens")), search, matches, lists);
+  const mix = make("div", { className: "mix" }, make("div", { className: "bar-of-buttons" }, ...buttons), make("p", { className: "length" }, make("label", {}, "Epochs of a run of ", length, " tokens")), search, titles, matches, lists);
   const found = make("div", { className: "found" });
   if (law) found.append(headline, warnings, make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...header)), table)), make("div", { className: "bar-of-buttons" }, noWorse, download), said);
   else found.append(make("p", { className: "reason", textContent: `No losses are forecast. ${page.reason}` }), warnings, download, said);

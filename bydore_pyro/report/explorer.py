@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from bydore_pyro.report.run import RunRecord
 
 SCRIPTS = ("forecast.js", "explorer.js")  # arithmetic, drawing
 BY_HAND = "Set by hand on the page of a run, not found by it."
+THE_ANSWER = "the answer"
 NO_LAW = "This run keeps no law of the domains' losses (a search and its answers keep one)."
 
 
@@ -30,27 +32,45 @@ class Explored:
 
 
 def explored(record: RunRecord) -> Explored:
-    """Returns what the scripts of the page on a run read."""
+    """Returns what the scripts of the page on a run read. What stands by domain or by target is a
+    list in their order, because names are no safe keys of a script's objects."""
     page, numbers = record.explorer or (without_law(record), {})
-    content = files.plain(page)
-    mixture = replace(
-        record.mixture,
+    names, mixture = [*page.weights], record.mixture
+
+    def column(values: Mapping[str, float]) -> list[float | None]:
+        return [values.get(name) for name in names]
+
+    by_hand = replace(
+        mixture,
         **dict.fromkeys(("standard_deviation", "hdi", "free_weights")),
-        notes=(*record.mixture.notes, BY_HAND),
+        notes=(*mixture.notes, BY_HAND),
     )
-    content |= {
-        "names": list(page.weights),
-        "labels": [terminal.visible(name) for name in page.weights],
-        "references": content.get("references", {}),
-        "sizes": content.get("sizes", {}),
-        "pools": content.get("pools", {}),
-        "at_least": content.get("at_least", {}),
-        "at_most": content.get("at_most", {}),
-        "mixture": json.loads(mixture.to_json()),
-        "numbers": {name: coded(values) for name, values in numbers.items()},
+    content = {
+        "names": names,
+        "labels": [terminal.visible(name) for name in names],
+        "mixtures": [[name, column(one)] for name, one in page.references.items()]
+        + [[THE_ANSWER, column(page.weights)]],
+        "baseline": page.baseline,
+        "at_least": column(page.at_least),
+        "at_most": column(page.at_most),
+        "sizes": column(page.sizes),
+        "tokens": page.tokens,
+        "leaves": [[*page.pools.get(name, {name: 1.0}).items()] for name in names],
+        "file": json.loads(by_hand.to_json()),
+        "reason": page.reason,
+        "law": None,
     }
     if page.law is not None:
-        content["law"]["labels"] = {text: terminal.visible(text) for text in page.law.importance}
+        targets = [*page.law.importance]
+        content["law"] = {
+            **files.plain(page.law),
+            "targets": targets,
+            "labels": [terminal.visible(name) for name in targets],
+            "shares": [*page.law.importance.values()],
+            "units": [page.law.units[name] for name in targets],
+            "worst": page.law.worst,
+            "numbers": {name: coded(values) for name, values in numbers.items()},
+        }
     return Explored(content)
 
 

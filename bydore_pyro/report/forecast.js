@@ -13,7 +13,7 @@ const sum = (values) => values.reduce((all, one) => all + one, 0);
 // The formula of one run's law on the numbers of its explorer.safetensors.
 function forecastOf(law, numbers) {
   const { level, slope, power, openness, transfer, compositions, levels, seen } = numbers;
-  const shares = Object.values(law.importance);
+  const { shares } = law;
   const K = seen.length / 2, Q = shares.length, S = levels.length / Q;
   const ownTransfer = transfer.length > K * K, ownMade = compositions.length > Q * K;
   const scale = law.length / law.reference;

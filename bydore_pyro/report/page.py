@@ -50,6 +50,8 @@ def html_report(folder: Path) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # What a reader's script reads stays in its order, and is numbers.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment.get_template("page.html").render(
         label=record.label,
         path=str(record.path),
