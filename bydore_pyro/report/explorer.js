@@ -292,7 +292,7 @@ function explore(page, root) {
     const expected = forecast.expected(losses), apart = forecast.difference(losses, lossesOf(compared));
     const beyond = forecast.beyond(ratio);
     const largest = Math.max(...apart.map((one) => Math.max(-one.low, one.high)), 1e-3);
-    const power = 10 ** Math.floor(Math.log10(largest)), reach = power * [1, 1.5, 2, 3, 5, 7, 10].find((one) => one * power >= largest);
+    const power = 10 ** Math.floor(Math.log10(largest)), reach = power * [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((one) => one * power >= largest);
     const number = (value, shown) => make("data", { value: String(value), textContent: shown(value) });
     lines.forEach(({ name, cells }, text) => {
       const [one, difference] = [expected[text], apart[text]], plain = (value) => value.toFixed(3);
@@ -316,9 +316,9 @@ function explore(page, root) {
   header[2].append("than on ", beside);
   const mix = make("div", { className: "mix" }, make("div", { className: "bar-of-buttons" }, ...buttons), make("p", { className: "length" }, make("label", {}, "Epochs of a run of ", length, " tokens")), search, titles, matches, lists);
   const found = make("div", { className: "found" });
-  if (law) found.append(headline, warnings, make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...header)), table)), make("div", { className: "bar-of-buttons" }, noWorse, download), said);
+  if (law) found.append(warnings, make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...header)), table)), make("div", { className: "bar-of-buttons" }, noWorse, download), said);
   else found.append(make("p", { className: "reason", textContent: `No losses are forecast. ${page.reason}` }), warnings, download, said);
-  root.replaceChildren(mix, found);
+  root.replaceChildren(...(law ? [headline] : []), mix, found);
 
   function readAddress() {
     const read = mixtureIn(location.hash, names);

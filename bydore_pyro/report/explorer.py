@@ -17,6 +17,7 @@ from typing import Any
 
 from bydore_pyro import answer, files, terminal
 from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.words import count
 
 SCRIPTS = ("forecast.js", "explorer.js")  # arithmetic, drawing
 BY_HAND = "Set by hand on the page of a run, not found by it."
@@ -72,6 +73,23 @@ def explored(record: RunRecord) -> Explored:
             "numbers": {name: coded(values) for name, values in numbers.items()},
         }
     return Explored(content)
+
+
+def explorer_words(record: RunRecord) -> str:
+    """Returns what a reader should know who moves sliders."""
+    words = "A slider takes the others along, in proportion, but for those that are locked. "
+    if record.explorer is not None and (law := record.explorer[0].law) is not None:
+        words += (
+            "Losses, with 94 % intervals for one run, are expected after "
+            f"{count(law.length)} tokens, as long as what was measured; differences are those of "
+            "two runs. "
+        )
+        if law.left_out:
+            words += (
+                f"The page holds {law.draws - law.left_out} of the law's {law.draws} draws, so its "
+                "last digits are not the report's. "
+            )
+    return f"{words}The page's address holds the mixture that is shown: send it to share it."
 
 
 def coded(values: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bydore_pyro import answer, terminal
 from bydore_pyro.errors import listed
 from bydore_pyro.report.commands import commands
-from bydore_pyro.report.explorer import Explored, explored
+from bydore_pyro.report.explorer import Explored, explored, explorer_words
 from bydore_pyro.report.figures import (
     changes_figure,
     curves_figure,
@@ -162,7 +162,7 @@ def _first_screen(record: RunRecord) -> list[Section]:
     changes = changes_figure(record.metrics.outlook, baseline_of(record))
     return [
         Section("", [lead(record), changes, CHANGES if changes else None]),
-        Section("Try other weights", [explored(record)]),
+        Section("Try other weights", [explorer_words(record), explored(record)]),
     ]
 
 
