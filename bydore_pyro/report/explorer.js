@@ -280,10 +280,10 @@ function explore(page, root) {
     const told = names.map((_, k) => bounds(k)).filter(Boolean);
     const broken = told.length ? [`Bounds are broken: ${listed(told)}.`] : [];
     const often = names.map((_, k) => [k, epochsOf(k)]).filter(([, read]) => read > OFTEN).sort((one, other) => other[1] - one[1]);
+    if (forecast) broken.push(...renderLosses());
     if (often.length) broken.push(`Read more than ${OFTEN} times: ${listed(often.map(([k, read]) => `${labels[k]} ${times(read)}`))}.`);
     const unknown = sizes.filter(Number.isNaN).length;
-    if (unknown && Number.isFinite(tokens)) broken.push(`The size of ${unknown === K ? "the domains" : `${unknown} domains`} is not known: no epochs.`);
-    if (forecast) broken.push(...renderLosses());
+    if (unknown && Number.isFinite(tokens)) broken.push(`The size of ${unknown === K ? "the domains" : `${unknown} domain${unknown > 1 ? "s" : ""}`} is not known: no epochs.`);
     warnings.replaceChildren(...broken.map((text) => make("li", { textContent: text })));
   }
 

@@ -5,7 +5,7 @@
 const LEVEL = 0.94; // of the intervals
 const BEYOND = 2; // times more or less effective tokens than any run had
 const LEAST_WEIGHT = 1e-6; // at which the slope of a domain without weight is taken
-const ROUNDS = 12, SWEEPS = 200, HALVINGS = 60; // of a step's search
+const ROUNDS = 20, SWEEPS = 100, HALVINGS = 60; // of a step's search
 const NEAR = 1e-6; // within which a step reaches the loss that is asked for
 
 const sum = (values) => values.reduce((all, one) => all + one, 0);
@@ -169,36 +169,52 @@ function forecastOf(law, numbers) {
   return { K, Q, S, shares, ratios, targets, expected, difference, beyond, madeOf, means, gradient, nearest };
 }
 
-// The weights nearest to `start` with `slopes[j] . w <= ends[j]`, by the prices of these limits.
+// The weights nearest to `start` with `slopes[j] . w <= ends[j]`. Each limit has a price; Newton's
+// steps on the prices, one after the other, as far as weights are free to move.
 function nearestTo(start, reach, slopes, ends, lower, upper) {
-  const prices = slopes.map(() => 0), dot = (one, other) => sum(one.map((value, k) => value * other[k]));
-  const bend = slopes.map((one) => {
-    const mean = dot(reach, one) / sum(reach);
-    return Math.max(sum(one.map((rise, k) => reach[k] * (rise - mean) ** 2)), 1e-300);
-  });
-  const weights = () => {
-    const pull = start.map((_, k) => sum(slopes.map((one, j) => prices[j] * one[k])));
-    const at = (level) => start.map((one, k) => Math.min(Math.max(one - reach[k] * (pull[k] - level), lower[k]), upper[k]));
-    const span = 2 / Math.min(...reach.filter((one) => one > 0));
-    let [low, high] = [Math.min(...pull) - span, Math.max(...pull) + span];
-    for (let n = 0; n < HALVINGS; n++) {
-      const middle = (low + high) / 2;
-      [low, high] = sum(at(middle)) < 1 ? [middle, high] : [low, middle];
-    }
-    return at(high);
+  const prices = slopes.map(() => 0), K = start.length;
+  const span = 2 / Math.min(...reach.filter((one) => one > 0));
+  const dot = (one, other) => {
+    let found = 0;
+    for (let k = 0; k < K; k++) found += one[k] * other[k];
+    return found;
   };
+  function weights() {
+    const pull = new Float64Array(K), found = new Float64Array(K);
+    slopes.forEach((one, j) => {
+      for (let k = 0; k < K; k++) pull[k] += prices[j] * one[k];
+    });
+    let low = Math.min(...pull) - span, high = Math.max(...pull) + span;
+    for (let n = 0; n < HALVINGS; n++) {
+      const level = (low + high) / 2;
+      let total = 0;
+      for (let k = 0; k < K; k++) {
+        found[k] = Math.min(Math.max(start[k] + reach[k] * (level - pull[k]), lower[k]), upper[k]);
+        total += found[k];
+      }
+      if (total < 1) low = level;
+      else high = level;
+    }
+    return found;
+  }
+  function bend(slope, at) {
+    const free = at.map((one, k) => (one > lower[k] && one < upper[k] ? reach[k] : 0));
+    const mean = dot(free, slope) / Math.max(sum(free), 1e-300);
+    return dot(free, slope.map((one) => (one - mean) ** 2));
+  }
   let found = weights();
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
-    let moved = 0;
+    let missed = 0;
     slopes.forEach((one, j) => {
-      const price = Math.max(0, prices[j] + (dot(one, found) - ends[j]) / bend[j]);
-      moved = Math.max(moved, Math.abs(price - prices[j]) * Math.sqrt(bend[j]));
+      const over = dot(one, found) - ends[j], curve = bend(one, found);
+      const price = curve > 0 ? Math.max(0, prices[j] + over / curve) : prices[j];
+      missed = Math.max(missed, price > 0 ? Math.abs(over) : 0);
       if (price !== prices[j]) {
         prices[j] = price;
         found = weights();
       }
     });
-    if (moved < 1e-9) break;
+    if (missed < NEAR / 100) break;
   }
   return found;
 }

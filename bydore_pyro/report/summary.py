@@ -72,7 +72,7 @@ def _will_do(record: RunRecord) -> str | None:
     if len(single) > 1:
         falls = sum(one.loss < 0 for one in single)
         sure = sum(judged_better(one.better)[0] != "Open" for one in single)
-        words += f" {falls} of {len(single)} targets fall; {sure or 'none'} of the changes {'is' if sure < 2 else 'are'} decided."
+        words += f" {falls} of {len(single)} targets fall; {sure or 'no'} changes are decided."
     return words
 
 
