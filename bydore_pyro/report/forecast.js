@@ -5,8 +5,8 @@
 const LEVEL = 0.94; // of the intervals
 const BEYOND = 2; // times more or less effective tokens than any run had
 const LEAST_WEIGHT = 1e-6; // at which the slope of a domain without weight is taken
-const ROUNDS = 20, SWEEPS = 100, HALVINGS = 60; // of a step's search
-const NEAR = 1e-6; // within which a step reaches the loss that is asked for
+const ROUNDS = 40, SWEEPS = 200, HALVINGS = 60, RETRIES = 6, DEAREST = 1e9, SAFE = 1.2; // of the search for a step
+const NEAR = 1e-6, TIGHT = 2e-6; // how far a step may miss a loss that is asked for, or go beyond it
 
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 
@@ -151,72 +151,97 @@ function forecastOf(law, numbers) {
 
   // The mixture nearest to another, in the sum of (w - w_0)^2 / w_0, on which losses are at most so
   // high; each limit is {of: shares of the targets (Q), loss}. Null where none is found.
-  // The losses are convex: linear where the last one lies, then again at what that gives.
+  // Of each loss a parabola is taken where the last mixture lies, as steep as it is there and bent as
+  // it was on the way (in the same distance); then again at what the parabolas give.
   function nearest(start, limits, lower, upper) {
     const reach = start.map((one, k) => (upper[k] > lower[k] ? Math.max(one, 1e-3 / K) : 0));
-    let weights = start;
+    const bends = limits.map(() => 0);
+    let weights = start, last = null, reached = null;
     for (let round = 0; round <= ROUNDS; round++) {
       const ratio = ratios(weights), losses = means(targets(weights, ratio));
       const over = limits.map(({ of, loss }) => sum(of.map((share, q) => share * losses[q])) - loss);
-      if (Math.max(...over) < NEAR) return weights;
+      const most = Math.max(...over);
+      if (most < NEAR) reached = weights;
+      if (most < NEAR && (most > -TIGHT || !last)) break;
+      if (last)
+        over.forEach((one, j) => {
+          const found = (2 * (one - last.over[j] - dot(last.slopes[j], last.way))) / last.length;
+          bends[j] = Math.max(one > last.over[j] / 2 ? 2 * bends[j] : 0, SAFE * found);
+        });
       const slopes = limits.map(({ of }) => gradient(weights, ratio, of));
-      const ends = slopes.map((one, j) => sum(one.map((rise, k) => rise * weights[k])) - over[j]);
-      weights = nearestTo(start, reach, slopes, ends, lower, upper);
+      let found = null;
+      for (let n = 0; !found && n < RETRIES; n++) {
+        found = nearestTo(start, reach, weights, { over, slopes, bends }, lower, upper);
+        if (!found && !Math.max(...bends)) return reached; // lines are below: no mixture is so good
+        if (!found) bends.forEach((one, j) => (bends[j] = n < RETRIES - 2 ? one / 4 : 0));
+      }
+      if (!found) break;
+      const way = found.map((one, k) => one - weights[k]);
+      last = { over, slopes, way, length: Math.max(sum(way.map((one, k) => (reach[k] ? one ** 2 / reach[k] : 0))), 1e-12) };
+      weights = found;
     }
-    return null;
+    return reached;
   }
 
   return { K, Q, S, shares, ratios, targets, expected, difference, beyond, madeOf, means, gradient, nearest };
 }
 
-// The weights nearest to `start` with `slopes[j] . w <= ends[j]`. Each limit has a price; Newton's
-// steps on the prices, one after the other, as far as weights are free to move.
-function nearestTo(start, reach, slopes, ends, lower, upper) {
-  const prices = slopes.map(() => 0), K = start.length;
+function dot(one, other) {
+  let found = 0;
+  for (let k = 0; k < one.length; k++) found += one[k] * other[k];
+  return found;
+}
+
+// The weights w nearest to `start` on which no limit is passed: with d = w - at,
+// over_j + slopes_j . d + bends_j / 2 sum d^2 / reach <= 0. Null where there are none. Each limit
+// has a price; Newton's steps on the prices, one after the other, as far as weights can move.
+function nearestTo(start, reach, at, { over, slopes, bends }, lower, upper) {
+  const prices = over.map(() => 0), K = start.length, found = new Float64Array(K);
   const span = 2 / Math.min(...reach.filter((one) => one > 0));
-  const dot = (one, other) => {
-    let found = 0;
-    for (let k = 0; k < K; k++) found += one[k] * other[k];
-    return found;
-  };
-  function weights() {
-    const pull = new Float64Array(K), found = new Float64Array(K);
+  const stiff = () => 1 + sum(prices.map((price, j) => price * bends[j]));
+  function solve() {
+    const pull = new Float64Array(K), whole = stiff();
     slopes.forEach((one, j) => {
       for (let k = 0; k < K; k++) pull[k] += prices[j] * one[k];
     });
-    let low = Math.min(...pull) - span, high = Math.max(...pull) + span;
+    let low = Math.min(...pull) - whole * span, high = Math.max(...pull) + whole * span;
     for (let n = 0; n < HALVINGS; n++) {
       const level = (low + high) / 2;
       let total = 0;
       for (let k = 0; k < K; k++) {
-        found[k] = Math.min(Math.max(start[k] + reach[k] * (level - pull[k]), lower[k]), upper[k]);
+        const free = (start[k] + (whole - 1) * at[k] + reach[k] * (level - pull[k])) / whole;
+        found[k] = reach[k] ? Math.min(Math.max(free, lower[k]), upper[k]) : start[k];
         total += found[k];
       }
       if (total < 1) low = level;
       else high = level;
     }
-    return found;
   }
-  function bend(slope, at) {
-    const free = at.map((one, k) => (one > lower[k] && one < upper[k] ? reach[k] : 0));
-    const mean = dot(free, slope) / Math.max(sum(free), 1e-300);
-    return dot(free, slope.map((one) => (one - mean) ** 2));
+  const way = () => found.map((one, k) => one - at[k]);
+  const passed = (j, d) =>
+    over[j] + dot(slopes[j], d) + (bends[j] / 2) * sum(d.map((one, k) => (reach[k] ? one ** 2 / reach[k] : 0)));
+  function curve(j, d) {
+    const free = found.map((one, k) => (one > lower[k] && one < upper[k] ? reach[k] : 0));
+    const steep = slopes[j].map((one, k) => one + (free[k] ? (bends[j] * d[k]) / reach[k] : 0));
+    const mean = dot(free, steep) / Math.max(sum(free), 1e-300);
+    return dot(free, steep.map((one) => (one - mean) ** 2)) / stiff();
   }
-  let found = weights();
+  solve();
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     let missed = 0;
-    slopes.forEach((one, j) => {
-      const over = dot(one, found) - ends[j], curve = bend(one, found);
-      const price = curve > 0 ? Math.max(0, prices[j] + over / curve) : prices[j];
-      missed = Math.max(missed, price > 0 ? Math.abs(over) : 0);
+    for (let j = 0; j < over.length; j++) {
+      const d = way(), more = passed(j, d), bend = curve(j, d);
+      const price = bend > 0 ? Math.max(0, prices[j] + more / bend) : prices[j];
+      missed = Math.max(missed, price > 0 ? Math.abs(more) : more);
       if (price !== prices[j]) {
         prices[j] = price;
-        found = weights();
+        solve();
       }
-    });
-    if (missed < NEAR / 100) break;
+    }
+    if (missed < NEAR / 100) return found;
+    if (!(Math.max(...prices) < DEAREST)) return null;
   }
-  return found;
+  return Math.max(...over.map((_, j) => passed(j, way()))) < NEAR / 10 ? found : null;
 }
 
 // The mean of draws, their highest-density interval (each draw counts so often) and the share < 0.

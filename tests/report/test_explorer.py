@@ -403,10 +403,10 @@ def test_lower_is_the_smallest_step_that_does(count: int, tmp_path: Path) -> Non
         return [lower, both, [weights(), said()]];
         """,
     )
-    by = {3: 0.01, 13: 0.005}[count]  # the first that can be, if the text is not to be worse
+    by = {3: 0.01, 13: 0.005}[count]  # the largest of those that it tries that any mixture reaches
     loss = before["quiz"]
     wanted = (
-        {"quiz": loss - 0.01},
+        {"quiz": loss - by},
         {"quiz": loss - by, "text": held["text"]},
         {"text": held["text"]},
     )
@@ -415,8 +415,12 @@ def test_lower_is_the_smallest_step_that_does(count: int, tmp_path: Path) -> Non
         losses = forecast.losses(own[None]).mean((0, 1))
         for place, name in enumerate(forecast.importance):
             assert float(losses[place]) < limits.get(name, np.inf) + 1e-5, told
-        np.testing.assert_allclose(own, smallest(forecast, uniform, limits), atol=2e-4)
-    assert found[0][1] == f"quiz: lower by 0.01 {UNIT}."
+        best = smallest(forecast, uniform, limits)
+        np.testing.assert_allclose(own, best, atol=1e-3)
+        start = uniform.numpy()
+        lengths = [((one - start) ** 2 / start).sum() for one in (own.numpy(), best)]
+        assert lengths[0] == pytest.approx(lengths[1], rel=0.01, abs=1e-9)
+    assert found[0][1] == f"quiz: lower by {by} {UNIT}."
     assert found[1][1] == f"quiz: lower by {by} {UNIT} and the ticked no worse than on natural."
     assert found[2][1] == "The ticked targets are no worse than on natural."
 
@@ -467,11 +471,9 @@ def test_without_a_law_the_composition_is_shown_with_the_reason(tmp_path: Path) 
     (fit / "report.html").write_text(html_report(fit), encoding="utf-8")
     runs["fitted"] = fit / "report.html"
     for page, reason in zip(runs.values(), ("No reason.", NO_LAW), strict=True):
-        name = [*mixture_from(str(page.parent)).names][0]
-        body = (
-            f"slide('{name}', 0.5); return [weights(), one('.reason').textContent, all('table')];"
-        )
-        weights, told, _ = act(page, body)
+        name = next(iter(mixture_from(str(page.parent)).names))
+        body = f"slide('{name}', 0.5); return [weights(), one('.reason').textContent];"
+        weights, told = act(page, body)
         assert weights[name] == pytest.approx(0.5)
         assert told == f"No losses are forecast. {reason}"
 
@@ -556,11 +558,11 @@ def test_of_many_numbers_some_draws_are_left_out(
 ) -> None:
     page, _, _ = small(tmp_path)
     assert "draws" not in page.read_text(encoding="utf-8").split("<script")[0].lower()
-    monkeypatch.setattr("bydore_pyro.answer.explorer.MOST_NUMBERS", 20_000)
+    monkeypatch.setattr("bydore_pyro.answer.explorer.MOST_NUMBERS", 2_000)
     page, _, _ = small(tmp_path / "few")
     record = read_run(page.parent)
     law = explored(record).content["law"]
-    assert 0 < law["left_out"] < law["draws"] == 1000
+    assert 0 < law["left_out"] < law["draws"]
     kept = law["draws"] - law["left_out"]
     assert f"The page holds {kept} of the law" in page.read_text(encoding="utf-8")
     assert act(page, "return shown();").keys() == {"text", "quiz", "all targets"}
