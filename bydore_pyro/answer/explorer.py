@@ -23,7 +23,7 @@ MOST_NUMBERS = 4_500_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Law:
+class ForecastRecord:
     """A forecast without its numbers.
 
     Attributes:
@@ -64,7 +64,7 @@ class Explorer:
         tokens: Length of the run that the answer is for; None if it is not known.
         pools: What names stand for several domains, with their shares.
         reason: Why there is no law; "" if there is one.
-        law: None without one.
+        law: The forecast of the law; None without one.
     """
 
     weights: Mapping[str, files.Number]
@@ -76,7 +76,7 @@ class Explorer:
     tokens: files.Number | None = None
     pools: Mapping[str, Mapping[str, files.Number]] = field(default_factory=dict)
     reason: str = ""
-    law: Law | None = None
+    law: ForecastRecord | None = None
 
 
 def explorer_of(
@@ -132,7 +132,7 @@ def explorer_of(
     return page, numbers
 
 
-def _numbers_of(forecast: Forecast, *, worst: bool) -> tuple[Law, dict[str, Tensor]]:
+def _numbers_of(forecast: Forecast, *, worst: bool) -> tuple[ForecastRecord, dict[str, Tensor]]:
     """Returns a forecast's law and its numbers."""
     law, made = forecast.law, forecast.compositions
     factor, scattered = forecast.moved()
@@ -161,7 +161,7 @@ def _numbers_of(forecast: Forecast, *, worst: bool) -> tuple[Law, dict[str, Tens
     some = torch.linspace(0, draws - 1, kept).round().long()
     numbers = {name: values[some] for name, values in by_draw.items()} | shared
     return (
-        Law(
+        ForecastRecord(
             importance=forecast.importance,
             units=forecast.units,
             worst=worst,

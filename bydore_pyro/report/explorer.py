@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro import answer, files, terminal
+from bydore_pyro import answer, files, setup, terminal
+from bydore_pyro.errors import DataError
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import count
 
@@ -34,9 +35,19 @@ class Explored:
 
 def explored(record: RunRecord) -> Explored:
     """Returns what the scripts of the page on a run read. What stands by domain or by target is a
-    list in their order, because names are no safe keys of a script's objects."""
+    list in their order, because names are no safe keys of a script's objects.
+
+    Raises:
+        DataError: When the law that is kept is of other domains than the mixture.
+    """
     page, numbers = record.explorer or (without_law(record), {})
     names, mixture = [*page.weights], record.mixture
+    leaves = [[*page.pools.get(name, {name: 1.0}).items()] for name in names]
+    if sorted(leaf for own in leaves for leaf, _ in own) != sorted(mixture.names):
+        raise DataError(
+            f"Expected {setup.EXPLORER} of the domains of mixture.json in {record.path}, found "
+            "other domains"
+        )
 
     def column(values: Mapping[str, float]) -> list[float | None]:
         return [values.get(name) for name in names]
@@ -56,7 +67,7 @@ def explored(record: RunRecord) -> Explored:
         "at_most": column(page.at_most),
         "sizes": column(page.sizes),
         "tokens": page.tokens,
-        "leaves": [[*page.pools.get(name, {name: 1.0}).items()] for name in names],
+        "leaves": leaves,
         "file": json.loads(by_hand.to_json()),
         "reason": page.reason,
         "law": None,

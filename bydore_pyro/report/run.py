@@ -130,7 +130,9 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
         forecast=_if_there(folder / "forecast.json", forecast) or answer.Outlook(),
         draws=_if_there(posterior, partial(_read_draws, mixture.names)) if in_triangle else None,
-        explorer=_if_there(folder / setup.EXPLORER, explorer),
+        # `bydore fit --method bydore` keeps its search below it.
+        explorer=_if_there(folder / setup.EXPLORER, explorer)
+        or _if_there(folder / "search" / setup.EXPLORER, explorer),
     )
 
 
