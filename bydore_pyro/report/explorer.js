@@ -84,6 +84,7 @@ function explore(page, root) {
   const bend = K > FEW ? 3 : 2; // of the sliders: small weights have more room
   const texts = law ? [...law.labels, ...(forecast.Q > 1 ? [law.worst ? "worst target" : "all targets"] : [])] : [];
   const units = law ? law.units : [];
+  const several = new Set(units).size > 1;
   const unitOf = (text) => (text < units.length ? units[text] : [...new Set(units)].join(" and "));
   const locked = new Array(K).fill(false), held = new Set();
   let weights = known["the answer"], mine = null;
@@ -184,7 +185,7 @@ function explore(page, root) {
     const tick = make("input", { type: "checkbox", ariaLabel: `no worse: ${text}` });
     tick.onchange = () => (tick.checked ? held.add(place) : held.delete(place));
     const lower = make("button", { type: "button", textContent: "lower", title: "the smallest step of the mixture that lowers it", dataset: { lower: text }, onclick: () => lowerBy(place) });
-    const name = make("th", { scope: "row" }, make("bdi", { textContent: text }), make("span", { className: "beyond" }));
+    const name = make("th", { scope: "row" }, make("bdi", { textContent: text }), make("span", { className: "soft", textContent: several ? unitOf(place) : "" }), make("span", { className: "beyond" }));
     const cells = ["loss", "apart", "bar"].map((className) => make("td", { className }));
     table.append(make("tr", { className: alone ? "together" : "", dataset: { text } }, name, ...cells, make("td", {}, ...(alone ? [] : [tick])), make("td", {}, ...(alone && law.worst ? [] : [lower]))));
     return { name, cells };
@@ -312,7 +313,7 @@ function explore(page, root) {
     return [`Beyond what was measured: of ${rare} this run would have more than twice, or less than half, the effective tokens of any run that the law rests on.`];
   }
 
-  const header = ["", unitOf(texts.length - 1), "", "", "no worse", ""].map((text) => make("th", { scope: "col", textContent: text }));
+  const header = ["", several ? "loss" : unitOf(0), "", "", "no worse", ""].map((text) => make("th", { scope: "col", textContent: text }));
   header[2].append("than on ", beside);
   const mix = make("div", { className: "mix" }, make("div", { className: "bar-of-buttons" }, ...buttons), make("p", { className: "length" }, make("label", {}, "Epochs of a run of ", length, " tokens")), search, titles, matches, lists);
   const found = make("div", { className: "found" });

@@ -54,7 +54,9 @@ def explored(record: RunRecord) -> Explored:
 
     by_hand = replace(
         mixture,
-        **dict.fromkeys(("standard_deviation", "hdi", "free_weights")),
+        standard_deviation=None,
+        hdi=None,
+        free_weights=None,
         notes=(*mixture.notes, BY_HAND),
     )
     content = {
@@ -111,7 +113,7 @@ def coded(values: Any) -> str:
 def without_law(record: RunRecord) -> answer.Explorer:
     """Returns what is known of a run's weights alone: the text and its natural weights."""
     names, domains = record.mixture.names, record.index.get("domains", {})
-    sizes = {}
+    sizes = dict[str, float]()
     for name in names:
         train = domains.get(name, {}).get("train", {})
         tokens = train.get("in_all", train).get("tokens", 0)

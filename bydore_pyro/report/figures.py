@@ -133,8 +133,7 @@ def changes_figure(outlook: answer.Outlook, other: str) -> Figure | None:
     panels = _changes_by_unit(outlook, outlook.differences[other])
     heights = [len(rows) + 1.2 for rows in panels.values()]
     figure = Figure(figsize=(7.5, 0.5 + 0.22 * sum(heights)), layout="constrained")
-    shape = {"squeeze": False, "gridspec_kw": {"height_ratios": heights}}
-    each = figure.subplots(len(panels), 1, **shape).flat
+    each = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
     for axes, (unit, rows) in zip(each, panels.items(), strict=True):
         for place, (text, one) in enumerate(rows):
             colour = "C0" if one.high < 0 else "C3" if one.low > 0 else "0.45"

@@ -82,12 +82,13 @@ function forecastOf(law, numbers) {
 
   // As `Forecast.difference`, by text; of `targets` of two mixtures.
   function difference(losses, other) {
-    const four = [[1, offFirst, offSecond], [-1, offFirst, offSecond], [1, offSecond, offFirst], [-1, offSecond, offFirst]];
-    const apart = four.map(([sign, one, two]) => {
+    let ways = [[1, offFirst, offSecond], [-1, offFirst, offSecond], [1, offSecond, offFirst], [-1, offSecond, offFirst]];
+    if (!law.worst) ways = ways.slice(0, 2); // of a mean the others are these two again
+    const apart = ways.map(([sign, one, two]) => {
       const left = measured(losses, sign, one), right = measured(other, sign, two);
       return left.map((draws, text) => draws.map((loss, s) => loss - right[text][s]));
     });
-    return apart[0].map((_, text) => summary(apart.map((one) => one[text]), 1));
+    return apart[0].map((_, text) => summary(apart.map((one) => one[text]), 4 / ways.length));
   }
 
   // The domains of which a run on these weights has more, or fewer, effective tokens than was seen.
@@ -101,16 +102,14 @@ function forecastOf(law, numbers) {
     return found;
   }
 
+  // What each target is made of, on average (Q, K).
+  const made = new Float64Array(Q * K);
+  compositions.forEach((one, at) => (made[at % (Q * K)] += one));
+
   // What share of a target is made of these domains.
   function madeOf(q, places) {
-    let part = 0, whole = 0;
-    const chosen = new Set(places);
-    for (let s = 0; s < (ownMade ? S : 1); s++)
-      for (let k = 0, of = (s * Q + q) * K; k < K; k++) {
-        whole += compositions[of + k];
-        part += chosen.has(k) ? compositions[of + k] : 0;
-      }
-    return part / whole;
+    const own = made.subarray(q * K, (q + 1) * K);
+    return sum(places.map((k) => own[k])) / sum(own);
   }
 
   // The mean over draws of each target's expected loss (Q).
