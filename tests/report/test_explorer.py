@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 import torch
-from browser import dom, driven, needs_browser
+from browser import dom, driven
 from planted_laws import planted
 from report_runs import HOSTILE, write_fit, write_search
 from torch import Tensor
@@ -22,15 +23,25 @@ from torch.distributions import Dirichlet
 from bydore_pyro.answer.explorer import explorer_of
 from bydore_pyro.answer.forecast import Forecast, RunLosses, Target, forecast_of
 from bydore_pyro.answer.question import Question
+from bydore_pyro.errors import DataError
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.law.goal import Goal
 from bydore_pyro.mixture.weights_files import mixture_from
-from bydore_pyro.report.explorer import BY_HAND, NO_LAW, explored
+from bydore_pyro.report.explorer import (
+    BY_HAND,
+    NO_LAW,
+    Explored,
+    coded,
+    explored,
+    explorer_words,
+    script,
+    script_hash,
+    without_law,
+)
 from bydore_pyro.report.page import html_report
 from bydore_pyro.report.run import read_run
 from bydore_pyro.setup.explorer import EXPLORER
 
-pytestmark = needs_browser
 UNIT = "bits per byte"
 
 
@@ -566,3 +577,49 @@ def test_of_many_numbers_some_draws_are_left_out(
     kept = law["draws"] - law["left_out"]
     assert f"The page holds {kept} of the law" in page.read_text(encoding="utf-8")
     assert act(page, "return shown();").keys() == {"text", "quiz", "all targets"}
+
+
+def test_a_page_has_the_numbers_bit_for_bit() -> None:
+    values = np.array([[1.5, -0.0], [np.float32(0.1), 3e-39]], dtype=np.float32)
+    read = np.frombuffer(base64.b64decode(coded(values)), "<f4")
+    assert read.tobytes() == values.tobytes()
+    assert script_hash().startswith("sha256-")
+    assert "forecastOf" in script()
+    assert "</" not in script(), "it would end the element that holds it"
+
+
+def test_what_stands_by_name_is_in_one_order(tmp_path: Path) -> None:
+    forecast = planted_forecast(3)
+    pools = {"d1": {"10": 0.25, "2": 0.75}}
+    page = page_of(tmp_path / "run", question(3, pools=pools), forecast, {"d2": 5.0, "d0": 3.0})
+    record = read_run(page.parent)
+    found = explored(record)
+    assert isinstance(found, Explored)
+    assert found.content["names"] == ["d0", "d1", "d2"]
+    assert found.content["sizes"] == [3.0, None, 5.0]
+    assert found.content["leaves"][1] == [("10", 0.25), ("2", 0.75)]
+    assert [name for name, _ in found.content["mixtures"]] == ["uniform", "natural", "the answer"]
+    assert found.content["law"]["targets"] == ["text", "quiz"]
+    assert found.content["law"]["units"] == ["nats per token", UNIT]
+    assert "after 1 M tokens" in explorer_words(record)
+
+
+def test_a_law_of_other_domains_is_refused(tmp_path: Path) -> None:
+    page, _, _ = small(tmp_path)
+    write_search(page.parent, ("d0", "d1", "other"))
+    told = r"Expected explorer.safetensors of the domains of mixture.json in .*run, found other"
+    with pytest.raises(DataError, match=told):
+        html_report(page.parent)
+
+
+def test_without_a_law_sizes_are_those_of_the_text(tmp_path: Path) -> None:
+    record = read_run(write_fit(tmp_path / "run"))
+    assert [*without_law(record).references] == ["uniform"]
+    text = {"code": {"tokens": 10, "in_all": {"tokens": 300}}, "law": {"tokens": 100}}
+    sizes = {**text, "prose": {"tokens": 100}, "web": {"tokens": 500}}
+    index = {"domains": {name: {"train": train} for name, train in sizes.items()}}
+    found = without_law(replace(record, index=index))
+    assert found.sizes == {"code": 300, "law": 100, "prose": 100, "web": 500}
+    assert found.references["natural"] == {"code": 0.3, "law": 0.1, "prose": 0.1, "web": 0.5}
+    assert found.reason == NO_LAW
+    assert "94 %" not in explorer_words(record)
