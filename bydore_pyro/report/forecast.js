@@ -5,8 +5,14 @@
 const LEVEL = 0.94; // of the intervals
 const BEYOND = 2; // times more or less effective tokens than any run had
 const LEAST_WEIGHT = 1e-6; // at which the slope of a domain without weight is taken
-const ROUNDS = 40, SWEEPS = 200, HALVINGS = 60, RETRIES = 6, DEAREST = 1e9, SAFE = 1.2; // of the search for a step
-const NEAR = 1e-6, TIGHT = 2e-6; // how far a step may miss a loss that is asked for, or go beyond it
+const ROUNDS = 40,
+  SWEEPS = 200,
+  HALVINGS = 60,
+  RETRIES = 6,
+  DEAREST = 1e9,
+  SAFE = 1.2; // of the search for a step
+const NEAR = 1e-6,
+  TIGHT = 2e-6; // how far a step may miss a loss that is asked for, or go beyond it
 
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 
@@ -14,14 +20,18 @@ const sum = (values) => values.reduce((all, one) => all + one, 0);
 function forecastOf(law, numbers) {
   const { level, slope, power, openness, transfer, compositions, levels, seen } = numbers;
   const { shares } = law;
-  const K = seen.length / 2, Q = shares.length, S = levels.length / Q;
-  const ownTransfer = transfer.length > K * K, ownMade = compositions.length > Q * K;
+  const K = seen.length / 2,
+    Q = shares.length,
+    S = levels.length / Q;
+  const ownTransfer = transfer.length > K * K,
+    ownMade = compositions.length > Q * K;
   const scale = law.length / law.reference;
 
   // n / n_0 of every draw and domain (S, K): own tokens, and what the others' are worth.
   function ratios(weights) {
     const amounts = weights.map((one) => (one * scale) ** law.rho);
-    const found = new Float64Array(S * K), others = new Float64Array(K);
+    const found = new Float64Array(S * K),
+      others = new Float64Array(K);
     for (let s = 0; s < S; s++) {
       const from = ownTransfer ? s * K * K : 0;
       if (ownTransfer || s === 0)
@@ -30,20 +40,25 @@ function forecastOf(law, numbers) {
           for (let k = 0, at = from + t * K; k < K; k++) worth += transfer[at + k] * amounts[k];
           others[t] = worth;
         }
-      for (let t = 0, at = s * K; t < K; t++, at++) found[at] = amounts[t] + openness[at] * others[t];
+      for (let t = 0, at = s * K; t < K; t++, at++)
+        found[at] = amounts[t] + openness[at] * others[t];
     }
     return found;
   }
 
   // Expected losses of the targets in every draw (S, Q).
   function targets(weights, ratio = ratios(weights)) {
-    const root = Math.sqrt(away(weights)), found = new Float64Array(S * Q), domains = new Float64Array(K);
+    const root = Math.sqrt(away(weights)),
+      found = new Float64Array(S * Q),
+      domains = new Float64Array(K);
     for (let s = 0; s < S; s++) {
       for (let t = 0, at = s * K; t < K; t++, at++)
-        domains[t] = level[at] + (slope[at] * Math.expm1(-power[at] * Math.log(ratio[at]))) / power[at];
+        domains[t] =
+          level[at] + (slope[at] * Math.expm1(-power[at] * Math.log(ratio[at]))) / power[at];
       for (let q = 0, at = s * Q; q < Q; q++, at++) {
         let loss = levels[at];
-        for (let k = 0, of = (ownMade ? at : q) * K; k < K; k++) loss += compositions[of + k] * domains[k];
+        for (let k = 0, of = (ownMade ? at : q) * K; k < K; k++)
+          loss += compositions[of + k] * domains[k];
         const start = numbers.start[at];
         found[at] = start + numbers.factor[at] * (loss - start) + numbers.scattered[at] * root;
       }
@@ -53,7 +68,9 @@ function forecastOf(law, numbers) {
 
   // Total variation from the nearest run whose level is known.
   const away = (weights) =>
-    Math.min(...law.trained.map((run) => sum(run.map((one, k) => Math.abs(one - (weights[k] ?? 0)))) / 2));
+    Math.min(
+      ...law.trained.map((run) => sum(run.map((one, k) => Math.abs(one - (weights[k] ?? 0)))) / 2),
+    );
 
   // Losses (S, Q) with a run's own noise, and last those on all targets or the worst: by text.
   function measured(losses, sign, noise) {
@@ -77,18 +94,34 @@ function forecastOf(law, numbers) {
   // As `Forecast.expected`, by text; of `targets`.
   function expected(losses) {
     const both = [measured(losses, 1, off), measured(losses, -1, off)];
-    return both[0].map((_, text) => summary(both.map((one) => one[text]), 2));
+    return both[0].map((_, text) =>
+      summary(
+        both.map((one) => one[text]),
+        2,
+      ),
+    );
   }
 
   // As `Forecast.difference`, by text; of `targets` of two mixtures.
   function difference(losses, other) {
-    let ways = [[1, offFirst, offSecond], [-1, offFirst, offSecond], [1, offSecond, offFirst], [-1, offSecond, offFirst]];
+    let ways = [
+      [1, offFirst, offSecond],
+      [-1, offFirst, offSecond],
+      [1, offSecond, offFirst],
+      [-1, offSecond, offFirst],
+    ];
     if (!law.worst) ways = ways.slice(0, 2); // of a mean the others are these two again
     const apart = ways.map(([sign, one, two]) => {
-      const left = measured(losses, sign, one), right = measured(other, sign, two);
+      const left = measured(losses, sign, one),
+        right = measured(other, sign, two);
       return left.map((draws, text) => draws.map((loss, s) => loss - right[text][s]));
     });
-    return apart[0].map((_, text) => summary(apart.map((one) => one[text]), 4 / ways.length));
+    return apart[0].map((_, text) =>
+      summary(
+        apart.map((one) => one[text]),
+        4 / ways.length,
+      ),
+    );
   }
 
   // The domains of which a run on these weights has more, or fewer, effective tokens than was seen.
@@ -121,7 +154,8 @@ function forecastOf(law, numbers) {
 
   // How fast that rises with each weight (K): of the targets together, by shares (Q).
   function gradient(weights, ratio, of) {
-    const rise = new Float64Array(K), opened = new Float64Array(K);
+    const rise = new Float64Array(K),
+      opened = new Float64Array(K);
     const spread = (values, from) => {
       for (let t = 0; t < K; t++)
         for (let k = 0, at = from + t * K; k < K; k++) rise[k] += values[t] * transfer[at + k];
@@ -131,7 +165,8 @@ function forecastOf(law, numbers) {
       of.forEach((share, q) => {
         if (share) {
           const part = (share * numbers.factor[s * Q + q]) / S;
-          for (let t = 0, at = (ownMade ? s * Q + q : q) * K; t < K; t++) through[t] += part * compositions[at + t];
+          for (let t = 0, at = (ownMade ? s * Q + q : q) * K; t < K; t++)
+            through[t] += part * compositions[at + t];
         }
       });
       for (let t = 0, at = s * K; t < K; t++, at++) {
@@ -145,7 +180,10 @@ function forecastOf(law, numbers) {
       }
     }
     if (!ownTransfer) spread(opened, 0);
-    return rise.map((one, k) => one * law.rho * scale * (Math.max(weights[k], LEAST_WEIGHT) * scale) ** (law.rho - 1));
+    return rise.map(
+      (one, k) =>
+        one * law.rho * scale * (Math.max(weights[k], LEAST_WEIGHT) * scale) ** (law.rho - 1),
+    );
   }
 
   // The mixture nearest to another, in the sum of (w - w_0)^2 / w_0, on which losses are at most so
@@ -155,10 +193,15 @@ function forecastOf(law, numbers) {
   function nearest(start, limits, lower, upper) {
     const reach = start.map((one, k) => (upper[k] > lower[k] ? Math.max(one, 1e-3 / K) : 0));
     const bends = limits.map(() => 0);
-    let weights = start, last = null, reached = null;
+    let weights = start,
+      last = null,
+      reached = null;
     for (let round = 0; round <= ROUNDS; round++) {
-      const ratio = ratios(weights), losses = means(targets(weights, ratio));
-      const over = limits.map(({ of, loss }) => sum(of.map((share, q) => share * losses[q])) - loss);
+      const ratio = ratios(weights),
+        losses = means(targets(weights, ratio));
+      const over = limits.map(
+        ({ of, loss }) => sum(of.map((share, q) => share * losses[q])) - loss,
+      );
       const most = Math.max(...over);
       if (most < NEAR) reached = weights;
       if (most < NEAR && (most > -TIGHT || !last)) break;
@@ -176,13 +219,32 @@ function forecastOf(law, numbers) {
       }
       if (!found) break;
       const way = found.map((one, k) => one - weights[k]);
-      last = { over, slopes, way, length: Math.max(sum(way.map((one, k) => (reach[k] ? one ** 2 / reach[k] : 0))), 1e-12) };
+      last = {
+        over,
+        slopes,
+        way,
+        length: Math.max(sum(way.map((one, k) => (reach[k] ? one ** 2 / reach[k] : 0))), 1e-12),
+      };
       weights = found;
     }
     return reached;
   }
 
-  return { K, Q, S, shares, ratios, targets, expected, difference, beyond, madeOf, means, gradient, nearest };
+  return {
+    K,
+    Q,
+    S,
+    shares,
+    ratios,
+    targets,
+    expected,
+    difference,
+    beyond,
+    madeOf,
+    means,
+    gradient,
+    nearest,
+  };
 }
 
 function dot(one, other) {
@@ -195,15 +257,19 @@ function dot(one, other) {
 // over_j + slopes_j . d + bends_j / 2 sum d^2 / reach <= 0. Null where there are none. Each limit
 // has a price; Newton's steps on the prices, one after the other, as far as weights can move.
 function nearestTo(start, reach, at, { over, slopes, bends }, lower, upper) {
-  const prices = over.map(() => 0), K = start.length, found = new Float64Array(K);
+  const prices = over.map(() => 0),
+    K = start.length,
+    found = new Float64Array(K);
   const span = 2 / Math.min(...reach.filter((one) => one > 0));
   const stiff = () => 1 + sum(prices.map((price, j) => price * bends[j]));
   function solve() {
-    const pull = new Float64Array(K), whole = stiff();
+    const pull = new Float64Array(K),
+      whole = stiff();
     slopes.forEach((one, j) => {
       for (let k = 0; k < K; k++) pull[k] += prices[j] * one[k];
     });
-    let low = Math.min(...pull) - whole * span, high = Math.max(...pull) + whole * span;
+    let low = Math.min(...pull) - whole * span,
+      high = Math.max(...pull) + whole * span;
     for (let n = 0; n < HALVINGS; n++) {
       const level = (low + high) / 2;
       let total = 0;
@@ -218,18 +284,27 @@ function nearestTo(start, reach, at, { over, slopes, bends }, lower, upper) {
   }
   const way = () => found.map((one, k) => one - at[k]);
   const passed = (j, d) =>
-    over[j] + dot(slopes[j], d) + (bends[j] / 2) * sum(d.map((one, k) => (reach[k] ? one ** 2 / reach[k] : 0)));
+    over[j] +
+    dot(slopes[j], d) +
+    (bends[j] / 2) * sum(d.map((one, k) => (reach[k] ? one ** 2 / reach[k] : 0)));
   function curve(j, d) {
     const free = found.map((one, k) => (one > lower[k] && one < upper[k] ? reach[k] : 0));
     const steep = slopes[j].map((one, k) => one + (free[k] ? (bends[j] * d[k]) / reach[k] : 0));
     const mean = dot(free, steep) / Math.max(sum(free), 1e-300);
-    return dot(free, steep.map((one) => (one - mean) ** 2)) / stiff();
+    return (
+      dot(
+        free,
+        steep.map((one) => (one - mean) ** 2),
+      ) / stiff()
+    );
   }
   solve();
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     let missed = 0;
     for (let j = 0; j < over.length; j++) {
-      const d = way(), more = passed(j, d), bend = curve(j, d);
+      const d = way(),
+        more = passed(j, d),
+        bend = curve(j, d);
       const price = bend > 0 ? Math.max(0, prices[j] + more / bend) : prices[j];
       missed = Math.max(missed, price > 0 ? Math.abs(more) : more);
       if (price !== prices[j]) {
@@ -248,7 +323,8 @@ function summary(parts, copies) {
   const ordered = new Float64Array(sum(parts.map((one) => one.length)));
   parts.forEach((one, n) => ordered.set(one, n * one.length));
   ordered.sort();
-  const count = copies * ordered.length, inside = Math.trunc(LEVEL * count);
+  const count = copies * ordered.length,
+    inside = Math.trunc(LEVEL * count);
   const value = (place) => ordered[Math.trunc(place / copies)];
   let first = 0;
   for (let place = 1; place + inside < count; place++)
@@ -265,15 +341,20 @@ function summary(parts, copies) {
 // The mixture in which these places have so much weight: theirs and the others' that are not locked
 // keep their proportions.
 function moved(weights, locked, places, total) {
-  const own = new Set(places), free = [[], []], held = [0, 0];
-  weights.forEach((one, k) => (locked[k] ? (held[+!own.has(k)] += one) : free[+!own.has(k)].push(k)));
+  const own = new Set(places),
+    free = [[], []],
+    held = [0, 0];
+  weights.forEach((one, k) =>
+    locked[k] ? (held[+!own.has(k)] += one) : free[+!own.has(k)].push(k),
+  );
   const most = 1 - held[1];
   total = free[1].length ? Math.min(Math.max(total, held[0]), most) : most;
   const found = Float64Array.from(weights);
   if (!free[0].length) return found;
   [total - held[0], most - total].forEach((share, side) => {
     const before = sum(free[side].map((k) => weights[k]));
-    for (const k of free[side]) found[k] = before > 0 ? (weights[k] * share) / before : share / free[side].length;
+    for (const k of free[side])
+      found[k] = before > 0 ? (weights[k] * share) / before : share / free[side].length;
   });
   return found;
 }
