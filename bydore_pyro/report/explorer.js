@@ -488,7 +488,8 @@ function explore(page, root) {
     if (!beyond.length) return [];
     const rare = beyond.length === K ? "every domain" : listed(beyond.map((k) => labels[k]));
     return [
-      `Beyond what was measured: of ${rare} this run would have more than twice, or less than half, the effective tokens of any run that the law rests on.`,
+      `Beyond what was measured: of ${rare} this run would have more than twice, or less than ` +
+        "half, the effective tokens of any run that the law rests on.",
     ];
   }
 
@@ -532,11 +533,14 @@ function explore(page, root) {
     if (read.weights) change(read.weights);
     if (read.bad.length)
       say(
-        `The address names ${read.bad.length} that ${read.bad.length > 1 ? "are" : "is"} no weight of a domain here: ${listed(read.bad)}. ${read.weights ? "The others count." : "None is left."}`,
+        `The address names ${read.bad.length} that ${read.bad.length > 1 ? "are" : "is"} no ` +
+          `weight of a domain here: ${listed(read.bad)}. ` +
+          (read.weights ? "The others count." : "None is left."),
       );
     else if (read.weights && Math.abs(read.total - 1) > 1e-3)
       say(
-        `The weights of the address sum to ${Number(read.total.toPrecision(4))}; they count in proportion.`,
+        `The weights of the address sum to ${Number(read.total.toPrecision(4))}; ` +
+          "they count in proportion.",
       );
   }
   addEventListener("hashchange", readAddress);

@@ -623,3 +623,11 @@ def test_without_a_law_sizes_are_those_of_the_text(tmp_path: Path) -> None:
     assert found.references["natural"] == {"code": 0.3, "law": 0.1, "prose": 0.1, "web": 0.5}
     assert found.reason == NO_LAW
     assert "94 %" not in explorer_words(record)
+
+
+def test_a_fit_by_a_search_has_the_searchs_law(tmp_path: Path) -> None:
+    page, _, _ = small(tmp_path)
+    run = page.parent
+    (run / "search").mkdir()
+    (run / EXPLORER).rename(run / "search" / EXPLORER)
+    assert explored(read_run(run)).content["law"]["targets"] == ["text", "quiz"]
