@@ -11,6 +11,9 @@ from .draws import mixture_of_draws as mixture_of_draws
 from .draws import mixture_within as mixture_within
 from .draws import raised as raised
 from .draws import sums_of_draws as sums_of_draws
+from .explorer import Explorer as Explorer
+from .explorer import ForecastRecord as ForecastRecord
+from .explorer import explorer_of as explorer_of
 from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast

@@ -201,8 +201,7 @@ class Forecast:
         the worst of targets with their noise, so its mean is higher. ``(4 S, M, texts)``.
         """
         targets, domains = self._apart(mixtures)
-        own = self.law.noise[:, None]  # (S, 1, K)
-        off = _off_the_law(own.expand_as(domains), seed=2)
+        off = self.off(len(mixtures))
         return torch.cat(
             [
                 self._together(targets + one @ self.compositions.mT, domains + one)
@@ -210,13 +209,18 @@ class Forecast:
             ]
         )
 
+    def off(self, mixtures: int) -> Tensor:
+        """Returns draws of how far a run on each of M mixtures lies off the law on the domains,
+        ``(S, M, K)``."""
+        own = self.law.noise[:, None]  # (S, 1, K)
+        return _off_the_law(own.expand(-1, mixtures, -1), seed=2)
+
     def _apart(self, mixtures: Tensor, times: float = 1.0) -> tuple[Tensor, Tensor]:
         """Returns draws of expected losses on targets ``(S, M, Q)`` and domains ``(S, M, K)``."""
         domains = losses_of(self.law, times * mixtures)
         targets = domains @ self.compositions.mT + self.levels[:, None]
         if self.moves:
-            read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
-            start = read @ self.compositions.mT + self.levels[:, None]
+            start = self.start()[:, None]
             targets = start + self.factors[:, None] * (targets - start)
         whole = pad(mixtures, (0, self.known.tokens.shape[1] - len(self.names)))
         away = _away(whole, self.known)
@@ -226,6 +230,16 @@ class Forecast:
     def moves(self) -> bool:
         """Whether some factor is not 1."""
         return bool((self.factors != 1).any())
+
+    def start(self) -> Tensor:
+        """Returns draws of the targets' losses at the run whose levels are known ``(S, Q)``."""
+        read = _losses_at_level(self.draws, self.known)[..., : len(self.names)]
+        return (read @ self.compositions.mT)[:, 0] + self.levels
+
+    def trained(self) -> Tensor:
+        """Returns the mixtures of the runs whose levels are known, over all domains that they
+        trained on; the K stand first."""
+        return _trained(self.known)
 
     def _together(self, targets: Tensor, domains: Tensor) -> Tensor:
         """Returns losses on all texts ``(S, M, texts)``."""
@@ -392,9 +406,13 @@ def _centred(shape: torch.Size, generator: torch.Generator) -> Tensor:
 def _away(mixtures: Tensor, known: RunLosses) -> Tensor:
     """Returns how far mixtures ``(M, K + others)`` are from all runs whose level is known, total
     variation ``(M,)``."""
+    return (mixtures[:, None] - _trained(known)).abs().sum(-1).amin(1) / 2
+
+
+def _trained(known: RunLosses) -> Tensor:
+    """Returns the mixtures of the runs whose level is known ``(R', K + others)``."""
     tokens = known.tokens[: len(known.of_targets)]
-    trained = tokens / tokens.sum(1, keepdim=True)
-    return (mixtures[:, None] - trained).abs().sum(-1).amin(1) / 2
+    return tokens / tokens.sum(1, keepdim=True)
 
 
 def _factors_of_checks(found: Forecast, scatter: Tensor, measured: Tensor) -> Tensor:

@@ -76,6 +76,11 @@ def run_ask(options: AskOptions) -> tuple[files.RunFolder, Asked]:
     if asked.mixture is not None:
         folder.write_text(GIVEN, asked.mixture.to_json() + "\n")
     folder.write_config("ask", {**asked.options.as_dict(), **given})
+    beside = {}
+    if asked.mixture is not None:
+        beside["the given mixture"] = setup.weights_in(asked.mixture, asked.domains)
+    of_run = asked.options, asked.domains, asked.question, asked.answer
+    setup.leave_explorer(folder, *of_run, beside)
     setup.leave_answer(folder, asked.answer, asked.metrics)
     if asked.given is not None:
         folder.write_json("forecast.json", files.plain(asked.given))

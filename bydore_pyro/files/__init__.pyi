@@ -16,6 +16,7 @@ from .records import Number as Number
 from .records import parse_as as parse_as
 from .records import plain as plain
 from .records import read_as as read_as
+from .records import read_with_tensors as read_with_tensors
 from .run_folder import RunFolder as RunFolder
 from .run_folder import release_folders as release_folders
 from .trees import read_tree as read_tree

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
 
-from bydore_pyro.errors import DataError, fault_of
+from bydore_pyro.errors import DataError, expecting, fault_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 T = TypeVar("T")
+RECORD = "record"  # in the header of a file of tensors
 INFINITE = "infinite"  # JSON has no word for it
 #: A number in a record. A missing one is None; an infinite one is a word in the file. None is NaN.
 Number = Annotated[
@@ -58,3 +62,18 @@ def parse_as(kind: type[T], text: str | bytes, path: Path) -> T:
         if not fault.startswith("Expected "):
             fault = f"Expected a valid record, found: {fault}"
         raise DataError(fault) from None
+
+
+def read_with_tensors(kind: type[T], path: Path) -> tuple[T, dict[str, np.ndarray]]:
+    """Reads a file of `RunFolder.write_tensors`: the record in its header, the tensors by name.
+
+    Raises:
+        DataError: When the file is damaged, or a value is of another kind than its field.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    told = f"Expected tensors and their record in {path}, found:"
+    with expecting(told, SafetensorError, OSError), safe_open(path, framework="numpy") as file:
+        text = (file.metadata() or {}).get(RECORD, "")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return parse_as(kind, text, path), tensors

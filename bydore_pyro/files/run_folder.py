@@ -12,6 +12,7 @@ from bydore_pyro import terminal
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files.kept import Kept
 from bydore_pyro.files.locks import LOCK, FolderLock
+from bydore_pyro.files.records import RECORD, plain
 from bydore_pyro.files.writing import appearing_file, require_writable
 
 if TYPE_CHECKING:
@@ -120,11 +121,13 @@ class RunFolder:
         """Writes labelled arrays as netCDF."""
         self._write(name, lambda aside: data.to_netcdf(aside, engine="h5netcdf"))
 
-    def write_tensors(self, name: str, tensors: Mapping[str, Any]) -> None:
-        """Writes tensors by name as safetensors."""
+    def write_tensors(self, name: str, tensors: Mapping[str, Any], record: Any = None) -> None:
+        """Writes tensors by name as safetensors; a record that describes them stands in the file's
+        own header (`read_with_tensors`)."""
         from safetensors.torch import save
 
-        self._write(name, lambda aside: aside.write_bytes(save(dict(tensors))))
+        header = None if record is None else {RECORD: json.dumps(plain(record), allow_nan=False)}
+        self._write(name, lambda aside: aside.write_bytes(save(dict(tensors), header)))
 
     def write_posterior(self, name: str, posterior: arviz.InferenceData | xarray.DataTree) -> None:
         """Writes what ArviZ reads as netCDF, for `arviz.from_netcdf`."""

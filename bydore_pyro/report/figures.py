@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -13,7 +14,7 @@ import numpy as np
 
 from bydore_pyro import answer, mixture, terminal
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.tables import THIS
+from bydore_pyro.report.tables import THIS, TOGETHER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +23,7 @@ FEW_LINES = 8  # of many domains; the tables hold all
 MOST_POINTS = 300
 COLUMNS = 5  # of panels
 OF_PANEL, OF_AXIS = 18, 30  # characters
+MOST_CHANGES = 40  # targets
 NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hundredths of a point
 
 
@@ -115,6 +117,56 @@ def curves_figure(outlook: answer.Outlook) -> Figure | None:
     figure.supxlabel("effective tokens, in those of the longest run on equal weights", fontsize=9)
     figure.supylabel("nats per token", fontsize=9)
     return figure
+
+
+def changes_figure(outlook: answer.Outlook, other: str) -> Figure | None:
+    """Draws by how much the loss on every target changes against another mixture, with the 94 %
+    interval of two runs, the largest fall on top, and last all targets; a panel for each unit.
+
+    Of more than `MOST_CHANGES` targets of a unit those that change most. None where nothing is
+    forecast.
+    """
+    if other not in outlook.differences:
+        return None
+    from matplotlib.figure import Figure
+
+    panels = _changes_by_unit(outlook, outlook.differences[other])
+    heights = [len(rows) + 1.2 for rows in panels.values()]
+    figure = Figure(figsize=(7.5, 0.5 + 0.22 * sum(heights)), layout="constrained")
+    each = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
+    for axes, (unit, rows) in zip(each, panels.items(), strict=True):
+        for place, (text, one) in enumerate(rows):
+            colour = "C0" if one.high < 0 else "C3" if one.low > 0 else "0.45"
+            gid = f"{terminal.visible(text)}: {one.loss:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+            line = {"color": colour, "gid": gid, "linewidth": 3 if text in TOGETHER else 1.5}
+            axes.plot((one.low, one.high), (place, place), solid_capstyle="butt", **line)
+            axes.plot(one.loss, place, "o", color=colour, markersize=5, gid=gid)
+        axes.axvline(0, color="0.2", linewidth=0.8, zorder=0)
+        axes.set_yticks(range(len(rows)), [answer.picture_label(text) for text, _ in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel(f"change of the loss against {answer.picture_label(other)}, {unit}")
+        axes.tick_params(labelsize=9)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="0.92")
+        axes.spines[["top", "right", "left"]].set_visible(False)
+    return figure
+
+
+def _changes_by_unit(
+    outlook: answer.Outlook, differences: Mapping[str, answer.Difference]
+) -> dict[str, list[tuple[str, answer.Difference]]]:
+    """Returns the rows of each panel: targets by their change, and all of them last."""
+    panels: dict[str, list[tuple[str, answer.Difference]]] = {}
+    for text in outlook.importance:
+        panels.setdefault(outlook.unit(text), []).append((text, differences[text]))
+    for unit, rows in panels.items():
+        most = sorted(rows, key=lambda row: -abs(row[1].loss))[:MOST_CHANGES]
+        panels[unit] = sorted(most, key=lambda row: row[1].loss)
+    for text in TOGETHER:
+        if text in differences:
+            unit = outlook.unit(text)
+            panels.setdefault(unit, []).append((text, differences[text]))
+    return panels
 
 
 def frontier_figure(outlook: answer.Outlook) -> Figure | None:

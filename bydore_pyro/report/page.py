@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro import files, terminal
+from bydore_pyro.report.explorer import Explored, script, script_hash
 from bydore_pyro.report.figures import as_svg
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.sections import run_sections
@@ -31,6 +32,8 @@ def html_report(folder: Path, domain_tokens: Sequence[str] = ()) -> str:
     def block_of(block: Any) -> dict[str, Any]:
         if isinstance(block, Figure):
             return {"kind": "Figure", "it": Markup(as_svg(block, f"figure {next(places)}"))}
+        if isinstance(block, Explored):
+            return {"kind": "Explored", "it": block.content}
         return {"kind": type(block).__name__, "it": block}
 
     def shown(value: Any) -> Any:
@@ -48,11 +51,15 @@ def html_report(folder: Path, domain_tokens: Sequence[str] = ()) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # What a reader's script reads stays in its order, and is numbers.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment.get_template("page.html").render(
         label=record.label,
         path=str(record.path),
-        sections=[(one.title, list(map(block_of, one.blocks))) for one in run_sections(record)],
+        sections=[(one, list(map(block_of, one.blocks))) for one in run_sections(record)],
         config=record.config,
+        script=Markup(script()),
+        script_hash=script_hash(),
     )
 
 

@@ -36,6 +36,7 @@ class RunRecord:
             columns ``(step,)``.
         forecast: Of an answer: the losses of the mixture that it was asked about.
         draws: Of the weights ``(D, 3)``, where there are three domains and they have intervals.
+        explorer: What the page needs to try other weights, and the numbers of its law, by name.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class RunRecord:
     trajectory: xarray.Dataset | None = None
     forecast: answer.Outlook = field(default_factory=answer.Outlook)
     draws: np.ndarray | None = None
+    explorer: tuple[answer.Explorer, Mapping[str, np.ndarray]] | None = None
 
     @property
     def method(self) -> str:
@@ -122,6 +124,7 @@ def read_run(
         partial(files.read_as, setup.Metrics),
         partial(files.read_as, answer.Outlook),
     )
+    explorer = partial(files.read_with_tensors, answer.Explorer)
     record = RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),
@@ -132,6 +135,9 @@ def read_run(
         trajectory=_if_there(folder / "trajectory.nc", _read_trajectory),
         forecast=_if_there(folder / "forecast.json", forecast) or answer.Outlook(),
         draws=_if_there(posterior, partial(_read_draws, mixture.names)) if in_triangle else None,
+        # `bydore fit --method bydore` keeps its search below it.
+        explorer=_if_there(folder / setup.EXPLORER, explorer)
+        or _if_there(folder / "search" / setup.EXPLORER, explorer),
     )
     return _with_domain_tokens(record, domain_tokens) if domain_tokens else record
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from bydore_pyro import answer, terminal
 from bydore_pyro.errors import listed
 from bydore_pyro.report.commands import commands
+from bydore_pyro.report.explorer import Explored, explored, explorer_words
 from bydore_pyro.report.figures import (
+    changes_figure,
     curves_figure,
     frontier_figure,
     trajectory_figure,
@@ -17,6 +19,7 @@ from bydore_pyro.report.figures import (
 )
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.summary import Lead, baseline_of, cost_sentence, lead
 from bydore_pyro.report.tables import (
     JUDGED,
     bounds_table,
@@ -32,12 +35,12 @@ from bydore_pyro.report.tables import (
     weights_table,
 )
 from bydore_pyro.report.verdicts import asks_for_longer, outlook_verdicts, verdicts_of
-from bydore_pyro.report.words import Verdict, count, duration, percent
+from bydore_pyro.report.words import Verdict, count, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    Block = str | terminal.Table | Figure | Verdict | tuple[str, str]
+    Block = str | terminal.Table | Figure | Verdict | Lead | Explored | tuple[str, str]
 
 WEIGHTS = (
     "Weights are shares of the training tokens; rows of a path and of the rest are sums, in which "
@@ -57,6 +60,11 @@ TRIANGLE = (
     "Each dot is one draw of the best weights. At a corner of the triangle, the weight of its "
     "domain is 1."
 )
+CHANGES = (
+    "Dots: the change of each target's loss that is expected of these weights; below 0 is better. "
+    "Lines: 94 % intervals for two single runs, blue where all of it is better, red where worse."
+)
+FIRST = 2  # sections of a page that are not folded
 FRESH = (
     "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
     "search. How far another start would move these losses was not measured."
@@ -72,11 +80,13 @@ class Section:
         blocks: Words, tables, figures, verdicts, and pairs of a command's meaning and line; None
             and tables without rows are not shown.
         expert: Whether a terminal leaves it out.
+        folded: Whether a page shows it only when the reader asks for it.
     """
 
     title: str
     blocks: Sequence[Block | None]
     expert: bool = False
+    folded: bool = False
 
 
 def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
@@ -90,13 +100,16 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     outlook, asked, fresh = metrics.outlook, record.forecast, loss_table(record)
     anew = metrics.measured_anew
     sections = [
+        *(_first_screen(record) if drawn else ()),
         Section(
             "What the given mixture will do",
             [
                 outlook_table(asked, JUDGED),
                 saved_table(asked),
                 *outlook_verdicts(asked, record.uncovered),
-            ],
+            ]
+            if asked.expected
+            else [],
         ),
         Section(
             "What the answer will do" if asked.expected else "What it will do",
@@ -132,7 +145,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         ),
         Section("What fresh models reach", [fresh, FRESH if fresh.rows else None]),
         Section("Is it to be believed?", verdicts_of(record)),
-        Section("", [cost_sentence(record)]),
+        Section("", [] if drawn else [cost_sentence(record)]),
         Section(
             "How it was learned",
             [
@@ -145,7 +158,20 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         Section("How to use it", commands(record), expert=True),
     ]
     shown = [replace(one, blocks=[b for b in one.blocks if _is_shown(b)]) for one in sections]
-    return [one for one in shown if one.blocks]
+    given = bool(asked.expected)  # the mixture that was asked about is not folded away
+    return [
+        replace(one, folded=drawn and bool(one.title) and place > (FIRST + given - 1))
+        for place, one in enumerate(one for one in shown if one.blocks)
+    ]
+
+
+def _first_screen(record: RunRecord) -> list[Section]:
+    """Returns what a page begins with: the run in five lines and a picture, and other weights."""
+    changes = changes_figure(record.metrics.outlook, baseline_of(record))
+    return [
+        Section("", [lead(record), changes, CHANGES if changes else None]),
+        Section("Try other weights", [explorer_words(record), explored(record)]),
+    ]
 
 
 def _with_words(figure: Figure | None, below: str) -> tuple[Figure | str, ...]:
@@ -154,21 +180,6 @@ def _with_words(figure: Figure | None, below: str) -> tuple[Figure | str, ...]:
 
 def _is_shown(block: Block | None) -> bool:
     return bool(block.rows) if isinstance(block, terminal.Table) else block is not None
-
-
-def cost_sentence(record: RunRecord) -> str:
-    """Returns the cost of a run as a sentence; unknown parts are left out."""
-    metrics, spent = record.metrics, record.metrics.search
-    known = (
-        duration(spent.seconds) if spent and spent.seconds else "",
-        f"{spent.flops:.2e} FLOPs" if spent and spent.flops else "",
-        f"on {metrics.device}" if metrics.device else "",
-        f"{metrics.threads:.0f} thread{'s' * (metrics.threads > 1)}" if metrics.threads else "",
-        f"peak memory {metrics.peak_memory_megabytes / 1024:.1f} GB"
-        if metrics.peak_memory_megabytes
-        else "",
-    )
-    return f"Found by {record.found_by}: {', '.join(filter(None, known)) or 'at no cost'}."
 
 
 def intervals_words(record: RunRecord) -> str | None:

@@ -8,28 +8,23 @@ from pathlib import Path
 
 from bydore_pyro import terminal
 from bydore_pyro.report.run import read_run
-from bydore_pyro.report.sections import cost_sentence
+from bydore_pyro.report.summary import lead
 from bydore_pyro.report.tables import outlook_table, weights_table
-from bydore_pyro.report.verdicts import outlook_verdicts, verdicts_of
 
 MOST_ROWS = 12  # of a table
 
 
 def short_html(folder: Path) -> str:
-    """Returns the weights of a run, its losses, what is said of them, and what is doubtful, as a
-    piece of HTML.
+    """Returns the first screen of a run's page, its weights and its losses, as a piece of HTML.
 
     Raises:
         RunFolderError: When the folder holds no finished run.
     """
     record = read_run(folder)
-    outlook = record.metrics.outlook
-    judged = outlook_verdicts(outlook, record.uncovered)
-    judged += [one for one in verdicts_of(record) if one.level != "good"]
-    parts = [f"<p><b>{_shown(record.label)}</b>: {_shown(cost_sentence(record))}</p>"]
-    parts += [*_table(weights_table(record)), *_table(outlook_table(outlook))]
-    parts += [f"<p>{_shown(one.level)}: <b>{_shown(one.heading)}</b></p>" for one in judged]
-    return "\n".join(parts)
+    parts = [f"<p><b>{_shown(record.label)}</b></p>"]
+    parts += [f"<p>{term}: {_shown(words)}</p>" for term, words in lead(record).rows]
+    tables = (weights_table(record), outlook_table(record.metrics.outlook))
+    return "\n".join([*parts, *(line for table in tables for line in _table(table))])
 
 
 def _shown(text: str) -> str:

@@ -16,6 +16,7 @@ from bydore_pyro.report.words import ABSENT, count, duration, number, percent, t
 FEW_SHARES = 3  # of what a target is made of
 THIS, JUDGED = "this mixture", "the given mixture"  # heads of columns
 WITHIN, WITHIN_OTHERS = "within 0.01 nats", "within 0.01"  # likewise; of losses in other units
+TOGETHER = ("all targets", "worst target")  # the texts that stand for all targets
 LEAST_PRICE = 5e-5  # nats per token, that is shown
 
 

@@ -76,6 +76,7 @@ def search_by_linear_evidence(
             fit=fit,
         )
         found = setup.Found(answer, metrics, state.proxy, means, losses)
+        setup.leave_explorer(folder, options, domains, question, answer)
         setup.leave_answer(folder, answer, metrics)
         if isinstance(state.learner, algorithm1.BayesianLearner) and folder.writes:
             folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())

@@ -115,6 +115,7 @@ def search(
         )
         if folder.writes:
             folder.write_text(measure.READINGS, measure.readings_text(readings))
+        setup.leave_explorer(folder, options, domains, question, answer)
         setup.leave_answer(folder, answer, metrics)
     if not keep and folder.writes:
         for kind in (measure.MEASURED, measure.BRANCH):

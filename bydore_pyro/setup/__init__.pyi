@@ -10,6 +10,8 @@ from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import proxy_of as proxy_of
 from .domains import with_targets_of as with_targets_of
+from .explorer import EXPLORER as EXPLORER
+from .explorer import leave_explorer as leave_explorer
 from .metrics import common_metrics as common_metrics
 from .metrics import learning_of as learning_of
 from .metrics import peak_memory_megabytes as peak_memory_megabytes

@@ -181,4 +181,5 @@ def mixture_for(source: str, domains: data.Domains) -> Mixture:
 def weights_in(mixture: Mixture, domains: data.Domains) -> Tensor:
     """Returns a mixture's weights of these domains ``(K,)``; a pool has the sum of its domains'."""
     weights = data.gathered(mixture.as_dict(), domains.pools)
-    return torch.tensor([weights.get(name, 0.0) for name in domains.names], dtype=torch.float64)
+    found = [weights.get(name, 0.0) for name in domains.names]
+    return torch.tensor(found, dtype=torch.float64)

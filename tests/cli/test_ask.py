@@ -29,6 +29,7 @@ def test_an_answer_is_printed_and_written(
     shown = capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
         "config.json",
+        "explorer.safetensors",
         "manifest.json",
         "metrics.json",
         "mixture.json",

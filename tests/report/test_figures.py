@@ -9,13 +9,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from report_runs import NAMES, planted, write_fit, write_matching, write_search
+from report_runs import NAMES, outlook_of, planted, write_fit, write_matching, write_search
 
 from bydore_pyro.answer.plots import picture_label
 from bydore_pyro.core.inference_data import as_inference_data
+from bydore_pyro.law.losses import PER_TOKEN
 from bydore_pyro.report.figures import (
     COLUMNS,
+    MOST_CHANGES,
     as_svg,
+    changes_figure,
     curves_figure,
     frontier_figure,
     trajectory_figure,
@@ -53,6 +56,32 @@ def write_draws(folder: Path, names: tuple[str, ...]) -> np.ndarray:
     of_domains = as_inference_data(data, coords={"domain": names}, dims={"w": ["domain"]})
     of_domains.to_netcdf(str(folder / "posterior.nc"))
     return draws.reshape(-1, len(names))
+
+
+def test_the_changes_of_all_targets_are_drawn_by_unit() -> None:
+    targets = ("law", "web", "quiz")
+    given = outlook_of(targets)
+    rows = given["differences"]["natural"]
+    given["differences"]["natural"] = rows | {
+        "law": {"loss": 0.2, "low": 0.1, "high": 0.3, "better": 0.0},
+        "quiz": {"loss": -0.2, "low": -0.3, "high": -0.1, "better": 1.0},
+    }
+    units = {"law": PER_TOKEN, "web": PER_TOKEN, "quiz": "bits per byte"}
+    outlook = planted(targets=targets, differences=given["differences"], units=units)
+    figure = changes_figure(outlook, "natural")
+    assert figure is not None
+    shown = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
+    assert shown == [["web", "law"], ["quiz"], ["all targets"]]
+    colours = [axes.lines[0].get_color() for axes in figure.axes]
+    assert colours == ["0.45", "C0", "0.45"]
+    assert figure.axes[0].lines[2].get_color() == "C3"
+    assert figure.axes[1].lines[0].get_gid() == "quiz: -0.200 (-0.300 to -0.100)"
+    assert "natural, bits per byte" in figure.axes[1].get_xlabel()
+    assert changes_figure(outlook, "another") is None
+    many = [f"t{place}" for place in range(MOST_CHANGES + 5)]
+    figure = changes_figure(planted(targets=many), "uniform")
+    assert figure is not None
+    assert len(figure.axes[0].get_yticklabels()) == MOST_CHANGES + 1
 
 
 def test_three_weights_are_drawn_in_a_triangle(tmp_path: Path) -> None:

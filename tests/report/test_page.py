@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -18,6 +20,7 @@ from report_runs import (
 )
 
 from bydore_pyro.files.run_folder import RunFolder
+from bydore_pyro.report.explorer import script_hash
 from bydore_pyro.report.page import add_html_report, html_report
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.text import report_text
@@ -74,7 +77,14 @@ def checked(text: str) -> Page:
     clips = [one.removeprefix("url(").removesuffix(")") for one in page.attributes("clip-path")]
     assert icon == "data:,"
     assert {*used, *clips} == {f"#{one}" for one in ids}
-    assert not {tag for tag, _ in page.tags} & {"script", "img", "a", "b"}
+    assert not {tag for tag, _ in page.tags} & {"img", "a", "b"}
+    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
+    assert scripts == [{"type": "application/json"}, {}]
+    policy = next(one for one in page.attributes("content") if one.startswith("default-src"))
+    assert policy.endswith(f"; script-src '{script_hash()}'")
+    assert text.count("<script") == text.count("</script") == 2
+    digest = hashlib.sha256(text.split("<script>")[1].split("</script>")[0].encode()).digest()
+    assert script_hash() == f"sha256-{base64.b64encode(digest).decode()}"
     assert {name for _, attrs in page.tags for name in attrs if name.startswith("on")} == set()
     assert [tag for tag, _ in page.tags].count("h1") == 1
     return page
@@ -107,7 +117,7 @@ def test_an_answer_has_the_losses_of_a_given_mixture_too(tmp_path: Path) -> None
         assert "Is it better than uniform? Yes. Expected difference -0.200 nats per token" in told
         assert "Is it better than uniform? No." in told
         assert "the search did not know their text: web." in told
-    assert [tag for tag, _ in page.tags].count("svg") == 3
+    assert [tag for tag, _ in page.tags].count("svg") == 4
 
 
 def test_everything_but_the_weights_may_be_missing(tmp_path: Path) -> None:
@@ -125,7 +135,7 @@ def test_names_and_paths_are_harmless(tmp_path: Path) -> None:
         page = checked(text)
         assert "window.hacked=1" in page.text
         assert "{{ 7 * 7 }}" in page.text
-        for name in ("<script", "<svg onload", "<b>bold", "\u202e", "\x00"):
+        for name in ("<script>window", "<svg onload", "<b>bold", "\u202e", "\x00"):
             assert name not in text
         assert [tag for tag, _ in page.tags].count("svg") == (2 if run == folder else 1)
         text.encode()

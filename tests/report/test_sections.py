@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from matplotlib.figure import Figure
 from report_runs import (
     NAMES,
     metrics_of,
@@ -15,12 +16,13 @@ from report_runs import (
 
 from bydore_pyro.answer.outlook import Outlook
 from bydore_pyro.report.sections import (
+    CHANGES,
     Section,
-    cost_sentence,
     intervals_words,
     losses_words,
     run_sections,
 )
+from bydore_pyro.report.summary import Lead
 from bydore_pyro.report.tables import WITHIN, weights_table
 
 
@@ -30,10 +32,15 @@ def test_a_report_begins_with_its_losses() -> None:
     assert [one.title for one in found][:2] == ["What it will do", "The mixture"]
 
 
-def test_what_a_run_cost_is_a_sentence() -> None:
-    told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 thread, peak memory 0.6 GB."
-    assert cost_sentence(record_of()) == told
-    assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
+def test_a_page_begins_with_a_screen_and_other_weights_and_folds_the_rest() -> None:
+    found = run_sections(record_of(metrics=metrics_of(outlook=outlook_of())))
+    assert [one.title for one in found][:3] == ["", "Try other weights", "What it will do"]
+    lead, changes, words = found[0].blocks
+    assert isinstance(lead, Lead)
+    assert isinstance(changes, Figure)
+    assert words == CHANGES
+    assert [one.folded for one in found] == [place >= 2 for place in range(len(found))]
+    assert not any(one.folded for one in run_sections(record_of(), drawn=False))
 
 
 def test_losses_hold_for_runs_of_a_length() -> None:
