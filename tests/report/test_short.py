@@ -13,11 +13,11 @@ def test_weights_losses_and_doubts_stand_in_one_screen(tmp_path: Path) -> None:
     run = write_search(tmp_path / "run", outlook=outlook_of())
     shown = short_html(run)
     assert shown.count("<table>") == 2
-    for told in ("0.4596", "2.000 (1.750 to 2.250)", "Is it better than uniform? Yes."):
+    for told in ("0.4596", "2.000 (1.750 to 2.250)", "It is better than natural"):
         assert told in shown
     assert "Is text read too often?" not in shown, "what is good needs no words"
     doubtful = short_html(write_matching(tmp_path / "bad", unexplained=0.9))
-    assert "bad: <b>Do the domains cover the target? Hardly." in doubtful
+    assert "Against it: Do the domains cover the target? Hardly." in doubtful
     assert matching_of()["unexplained"] < 0.9
 
 

@@ -23,9 +23,11 @@ def test_what_a_run_cost_is_a_sentence() -> None:
     assert cost_sentence(record_of(metrics={})) == "Found by search: at no cost."
 
 
-def test_a_run_is_told_in_five_lines() -> None:
+def test_a_run_is_told_in_six_lines() -> None:
     found = lines(outlook=outlook_of())
-    assert [*found] == ["Train on", "It will reach", "How surely", "It costs", "Collect"]
+    terms = ["Train on", "It will reach", "Compute", "How surely", "It costs", "Collect"]
+    assert [*found] == terms
+    assert found["Compute"].startswith("natural weights would train ")
     assert found["Train on"] == (
         "code 46 %, law 28 %, prose 17 %, web 9.9 %, as shares of the training tokens."
     )
