@@ -50,6 +50,7 @@ FIGURES = (
     "planted_mixtures",
     "interval_coverage",
     "comparison",
+    "task_responses",
 )
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain

@@ -80,8 +80,15 @@ def configs() -> Iterator[type]:
                 yield getattr(import_module(module), node.name)
 
 
-NEEDED = {"method": "uniform", "data": "x", "out": "x", "mixture": "x", "to": "datasets"}
-NEEDED |= {"run": "x", "folder": "x", "folders": ["x"]}
+NEEDED = {
+    "file": "x",
+    "method": "uniform",
+    "data": "x",
+    "out": "x",
+    "mixture": "x",
+    "to": "datasets",
+}
+NEEDED |= {"file": "x", "run": "x", "folder": "x", "folders": ["x"]}
 ANY_NUMBER = {"InferenceConfig.seed"}
 
 
