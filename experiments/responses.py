@@ -517,9 +517,11 @@ def table_of(content: Mapping[str, Any]) -> str:
     ways = list(dict.fromkeys(way for of in groups.values() for way in of))
     rows = []
     for way in ways:
-        cells = [[one["means"][g].get(way, np.nan) for one in searches] for g in groups]
-        rows.append([way, *map(with_error, cells), f"{np.mean(cells):+.3f}"])
-    found.append(markdown(["less uniform", *groups, "mean"], rows))
+        every = [[one["means"][g] for one in searches] for g in groups]
+        cells = [[means[way] for means in of if way in means] for of in every]
+        text = [with_error(values) if values else "" for values in cells]
+        rows.append([way, str(max(map(len, cells))), *text])
+    found.append(markdown(["less uniform", "searches", *groups], rows))
     rows = []
     for way, one in content["held"].items():
         numbers = (f"{one[n]:+.3f}" for n in ("slope", "bias", "error", "width"))

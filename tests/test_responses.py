@@ -29,7 +29,7 @@ def test_responses_in_smoke_size(
     }
     known.write_text(json.dumps(table))
     given = ("--groups", str(groups), "--known", str(known), "--runs", "8", "--smoke")
-    found = experiment("responses", str(search), *given, "--trials", "1")
+    found = experiment("responses", str(search), *given, "--trials", "1", "--tried", "one")
     (one,) = found["searches"]
     assert {plant["kind"] for plant in one["plants"]} == {"even", "sparse"}
     for plant in one["plants"]:
