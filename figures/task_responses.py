@@ -21,7 +21,7 @@ def draw(results: Mapping[str, Any]) -> Any:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(PAGE, 3.7), layout="constrained", width_ratios=(1.25, 1)
+        1, 2, figsize=(PAGE, 3.7), layout="constrained", width_ratios=(1.1, 1)
     )
     draw_responses(left, results["searches"][0]["responses"])
     draw_predictions(right, results)
@@ -36,7 +36,7 @@ def draw_responses(axes: Any, found: Mapping[str, Any]) -> None:
     values = np.array([*rows.values()])
     most = float(np.abs(values).max())
     image = axes.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
-    axes.figure.colorbar(image, ax=axes, shrink=0.8, label="fall of the loss, in units of a branch")
+    axes.figure.colorbar(image, ax=axes, shrink=0.8, label="fall of the loss")
     axes.axhline(len(found["domains"]) - 0.5, color="black", linewidth=1.2)
     names = [plain(name) for name in rows]
     axes.set_yticks(range(len(names)), names)
@@ -61,18 +61,16 @@ def draw_predictions(axes: Any, results: Mapping[str, Any]) -> None:
         low, high = ([row[name] for row in own] for name in ("low", "high"))
         axes.hlines(y, low, high, color=colour, linewidth=0.5, alpha=0.35)
         held = 100 * results["held"][way]["share"]
-        axes.plot(
-            *(x, y, "o"), color=colour, markersize=2.5, label=f"{label}: {held:.0f} % are held"
-        )
+        axes.plot(*(x, y, "o"), color=colour, markersize=2.5, label=f"{label}: {held:.0f} % held")
         ends += [*x, *y]
     span = [min(ends), max(ends)]
     axes.plot(span, span, color="black", linewidth=0.8)
     axes.axhline(0, color=FAINT, linewidth=0.5)
     axes.axvline(0, color=FAINT, linewidth=0.5)
-    axes.set_xlabel("predicted change of a target's loss, bits per byte")
-    axes.set_ylabel("measured on fresh models")
-    axes.legend(loc="upper left")
-    panel(axes, "b", "less uniform weights")
+    axes.set_xlabel("predicted change, bits per byte")
+    axes.set_ylabel("measured change")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2))
+    panel(axes, "b", "targets, less uniform weights")
 
 
 if __name__ == "__main__":
