@@ -40,7 +40,7 @@ def test_responses_in_smoke_size(
     own = {"law", "composition", "gradients", "trials", "natural"}
     assert own | {"best of 9 runs", "merged branches", "RegMix on 8 runs"} <= {*one["means"]["one"]}
     best = np.array([one["weights"]["best of 9 runs, one"][name] for name in names])
-    assert best == pytest.approx(weights[weights[:, 0].argmax()])
+    assert best == pytest.approx(weights[weights[:, 0].argmax()], abs=1e-4)
     assert sum(row["way"] == "law" for row in one["rows"]) == 3 + 1, "targets and their mean"
     rows = [row for row in one["rows"] if row["way"] == "natural"]
     assert found["held"]["natural"]["share"] == pytest.approx(
