@@ -76,7 +76,7 @@ def _will_do(record: RunRecord) -> str | None:
         f"{'lower' if apart.loss < 0 else 'higher'} than on {other} weights (two single runs: "
         f"{apart.low:+.3f} to {apart.high:+.3f}), after {count(outlook.tokens)} tokens."
     )
-    single = [differences[name] for name in outlook.importance]
+    single = [differences[name] for name in outlook.importance if name not in outlook.guards]
     if len(single) > 1:
         falls = sum(one.loss < 0 for one in single)
         sure = sum(judged_better(one.better)[0] != "Open" for one in single)
