@@ -8,7 +8,7 @@ made here. They are float32; of many domains some draws are left out, evenly (`M
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -30,6 +30,8 @@ class ForecastRecord:
         importance: Of each target, by name; of sum 1.
         units: Of the losses of each target, by name.
         worst: Whether the worst target counts, not their mean.
+        together: The name of what is asked to be small: of all targets, or of the one that is no
+            guard.
         length: Of the runs that are forecast, in tokens.
         reference: ``n_0`` of the law, in tokens.
         rho: Of the law.
@@ -42,6 +44,7 @@ class ForecastRecord:
     importance: Mapping[str, files.Number]
     units: Mapping[str, str]
     worst: bool = False
+    together: str = ""
     length: files.Number
     reference: files.Number
     rho: files.Number
@@ -84,7 +87,6 @@ def explorer_of(
     weights: Tensor,
     forecast: Forecast | None,
     *,
-    baseline: str = "",
     sizes: Mapping[str, float] | None = None,
     tokens: float | None = None,
     reason: str = "",
@@ -108,7 +110,6 @@ def explorer_of(
         question: Names the domains, bounds and references.
         weights: Of the answer ``(K,)``.
         forecast: None where there is none.
-        baseline: The reference that was asked for.
         sizes: Tokens of the domains' text, as far as they are known.
         tokens: Length of the run that the answer is for.
         reason: Why there is no forecast.
@@ -116,11 +117,12 @@ def explorer_of(
     names = question.names
     law, numbers = None, dict[str, Tensor]()
     if forecast is not None:
-        law, numbers = _numbers_of(forecast, worst=question.goal.objective == "worst")
+        worst = question.goal.objective == "worst"
+        law, numbers = _numbers_of(replace(forecast, worst=worst))
     page = Explorer(
         weights=by_name(names, weights),
         references={name: by_name(names, one) for name, one in question.references.items()},
-        baseline=baseline,
+        baseline=question.baseline,
         at_least={name: share for name, share in question.least.items() if share > 0},
         at_most={name: share for name, share in (question.most or {}).items() if share < 1},
         sizes=sizes or {},
@@ -132,7 +134,7 @@ def explorer_of(
     return page, numbers
 
 
-def _numbers_of(forecast: Forecast, *, worst: bool) -> tuple[ForecastRecord, dict[str, Tensor]]:
+def _numbers_of(forecast: Forecast) -> tuple[ForecastRecord, dict[str, Tensor]]:
     """Returns a forecast's law and its numbers."""
     law, made = forecast.law, forecast.compositions
     one, two = (forecast.off(mixtures) @ made.mT for mixtures in (1, 2))  # (S, 1, Q), (S, 2, Q)
@@ -163,7 +165,8 @@ def _numbers_of(forecast: Forecast, *, worst: bool) -> tuple[ForecastRecord, dic
         ForecastRecord(
             importance=forecast.importance,
             units=forecast.units,
-            worst=worst,
+            worst=forecast.worst,
+            together=forecast.together or next(n for n, s in forecast.importance.items() if s),
             length=forecast.length,
             reference=law.runs.reference,
             rho=law.runs.rho,

@@ -434,8 +434,7 @@ def _factors_of_checks(found: Forecast, scatter: Tensor, measured: Tensor) -> Te
     start = _losses_at_level(found.draws, known)[..., :count]
     away = _away(tokens / tokens.sum(1, keepdim=True), known).sqrt()
     apart = (found.draws.losses(tokens)[..., :count] - start) @ found.compositions.mT  # (S, C, Q)
-    off = _off_the_law(found.draws.noise[:, None], seed=4)[..., :count]
-    noise = (off @ found.compositions.mT)[:, 0].var(0)  # (Q,)
+    noise = noise_variance(found.compositions, found.law.noise[:, None]).mean(0)  # (Q,)
     factors = found.factors.clone()
     for place in range(measured.shape[1]):
         read = ~own[:, place].isnan()
@@ -448,9 +447,9 @@ def _factors_of_checks(found: Forecast, scatter: Tensor, measured: Tensor) -> Te
         covariance = noise[place] * (1 + torch.eye(len(way)).double()) + of_scatter @ of_scatter.T
         root = torch.linalg.cholesky(covariance)
         likely = -torch.linalg.solve_triangular(root, left.mT, upper=False).square().sum(0) / 2
-        ends = (likely - likely.max()).softmax(0).cumsum(0)
-        places = (torch.arange(len(likely)).double() + 0.5) / len(likely)
-        again = torch.searchsorted(ends, places).clamp_max(len(likely) - 1)
+        reached = likely.softmax(0).cumsum(0)
+        evenly = (torch.arange(len(likely)).double() + 0.5) / len(likely)
+        again = torch.searchsorted(reached, evenly).clamp_max(len(likely) - 1)
         order = torch.randperm(len(again), generator=torch.Generator().manual_seed(place))
         factors[:, place] = factors[again, place][order]
     return factors
@@ -478,6 +477,22 @@ def _off_the_law(noise: Tensor, seed: int) -> Tensor:
     normal = torch.randn(*noise.shape[:-1], 1 + noise.shape[-1], generator=generator).double()
     shared, single = math.sqrt(TOGETHER), math.sqrt(1 - TOGETHER)
     return noise * (shared * normal[..., :1] + single * normal[..., 1:])
+
+
+def noise_variance(made: Tensor, sigma: Tensor) -> Tensor:
+    """Returns the variance of one run's loss on texts, by the law's noise ``(..., Q)``.
+
+    With ``sigma_k`` the deviation on domain ``k``, of which a part ``t`` of the variance is shared
+    by all domains, and a text that is made of amounts ``u`` ::
+
+        s^2 = t (sum_k u_k sigma_k)^2 + (1 - t) sum_k (u_k sigma_k)^2
+
+    Args:
+        made: The amounts ``(..., Q, K)``.
+        sigma: Nats per token ``(..., 1, K)``.
+    """
+    each = made * sigma
+    return TOGETHER * each.sum(-1).square() + (1 - TOGETHER) * each.square().sum(-1)
 
 
 def ends(draws: Tensor) -> Tensor:

@@ -1,10 +1,8 @@
 """Noise between runs of one mixture, and what it takes to decide a target that is undecided.
 
 Two runs of one mixture with different seeds differ in their losses. The standard deviation ``s`` of
-one run's loss is measured where there are such runs, else it is that of the law's noise: with
-``sigma_k`` that on domain ``k``, of which a part ``t`` of the variance is shared by all domains ::
-
-    s^2 = t (sum_k u_k sigma_k)^2 + (1 - t) sum_k (u_k sigma_k)^2
+one run's loss is measured where there are such runs, else it is that of the law's noise
+(`bydore_pyro.answer.forecast.noise_variance`).
 
 A target is undecided where the probability that one run has a lower loss than the other is between
 0.1 and 0.9. With ``d`` the expected difference and ``z = 1.28`` the normal quantile of 0.9, the
@@ -32,7 +30,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro import files
-from bydore_pyro.answer.forecast import TOGETHER, Forecast, Noise
+from bydore_pyro.answer.forecast import Forecast, Noise, noise_variance
 
 SURE = 0.9  # a probability from which on a difference is decided
 MOST_RUNS = 10_000  # that are counted; more stand for any number
@@ -71,9 +69,7 @@ def noise_of(forecast: Forecast) -> dict[str, Noise]:
     if forecast.together is not None and not forecast.worst:
         mean = torch.einsum("q,...qk->...k", forecast.shares, made)[..., None, :]
         made, names = torch.cat([made, mean], -2), [*names, forecast.together]
-    each = made * sigma
-    variance = TOGETHER * each.sum(-1).square() + (1 - TOGETHER) * each.square().sum(-1)
-    by_law = variance.mean(0).sqrt().tolist()
+    by_law = noise_variance(made, sigma).mean(0).sqrt().tolist()
     rows = zip(names, by_law, strict=True)
     return {name: forecast.noise.get(name, Noise(deviation=own)) for name, own in rows}
 

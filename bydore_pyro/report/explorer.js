@@ -111,7 +111,7 @@ function explore(page, root) {
     sizes = column(page.sizes, NaN);
   const bend = K > FEW ? 3 : 2; // of the sliders: small weights have more room
   const texts = law
-    ? [...law.labels, ...(forecast.Q > 1 ? [law.worst ? "worst target" : "all targets"] : [])]
+    ? [...law.labels, ...(forecast.Q > 1 ? [law.together] : [])]
     : [];
   const units = law ? law.units : [];
   const several = new Set(units).size > 1;

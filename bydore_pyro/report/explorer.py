@@ -79,7 +79,11 @@ def explored(record: RunRecord) -> Explored:
         content["law"] = {
             **files.plain(page.law),
             "targets": targets,
-            "labels": [terminal.visible(name) for name in targets],
+            "labels": [
+                terminal.visible(name) if share else f"{terminal.visible(name)} (guard)"
+                for name, share in page.law.importance.items()
+            ],
+            "together": terminal.visible(page.law.together),
             "shares": [*page.law.importance.values()],
             "units": [page.law.units[name] for name in targets],
             "worst": page.law.worst,

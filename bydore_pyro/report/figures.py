@@ -119,13 +119,14 @@ def curves_figure(outlook: answer.Outlook) -> Figure | None:
     return figure
 
 
-def changes_figure(outlook: answer.Outlook, other: str) -> Figure | None:
-    """Draws by how much the loss on every target changes against another mixture, with the 94 %
+def changes_figure(outlook: answer.Outlook) -> Figure | None:
+    """Draws by how much the loss on every target changes against the baseline, with the 94 %
     interval of two runs, the largest fall on top, and last all targets; a panel for each unit.
 
     Of more than `MOST_CHANGES` targets of a unit those that change most. None where nothing is
     forecast.
     """
+    other = outlook.baseline
     if other not in outlook.differences:
         return None
     from matplotlib.figure import Figure

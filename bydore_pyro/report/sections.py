@@ -19,7 +19,7 @@ from bydore_pyro.report.figures import (
 )
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.summary import Lead, baseline_of, cost_sentence, lead
+from bydore_pyro.report.summary import Lead, cost_sentence, lead
 from bydore_pyro.report.tables import (
     JUDGED,
     bounds_table,
@@ -167,7 +167,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
 
 def _first_screen(record: RunRecord) -> list[Section]:
     """Returns what a page begins with: the run in five lines and a picture, and other weights."""
-    changes = changes_figure(record.metrics.outlook, baseline_of(record))
+    changes = changes_figure(record.metrics.outlook)
     return [
         Section("", [lead(record), changes, CHANGES if changes else None]),
         Section("Try other weights", [explorer_words(record), explored(record)]),

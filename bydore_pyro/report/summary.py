@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bydore_pyro import answer
 from bydore_pyro.errors import listed
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.tables import LEAST_PRICE, TOGETHER
+from bydore_pyro.report.tables import LEAST_PRICE
 from bydore_pyro.report.verdicts import FEW, LIMITS, outlook_verdicts, verdicts_of
 from bydore_pyro.report.words import (
     Verdict,
@@ -23,7 +23,6 @@ from bydore_pyro.report.words import (
 
 LARGEST = 6  # domains in a sentence
 DEAREST = 3  # domains of which more text would help most
-NATURAL = "natural"
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,6 @@ def lead(record: RunRecord) -> Lead:
     return Lead([(term, words) for term, words in found if words])
 
 
-def compared_with(outlook: answer.Outlook, asked: str | None = None) -> str:
-    """Returns the mixture that a forecast is compared with first: the baseline that was asked for,
-    else natural weights; "" where there is none."""
-    others = list(outlook.differences)
-    for name in (asked, "baseline" if asked not in (None, "uniform") else None, NATURAL):
-        if name in outlook.differences:
-            return str(name)
-    return others[-1] if others else ""
-
-
-def baseline_of(record: RunRecord) -> str:
-    """Returns the same of a run."""
-    return compared_with(record.metrics.outlook, record.asked("question", "baseline"))
-
-
 def _train_on(record: RunRecord) -> str:
     weights = sorted(record.mixture.as_dict().items(), key=lambda item: -item[1])
     shown = [(name, share) for name, share in weights[:LARGEST] if share > 0]
@@ -65,18 +49,18 @@ def _train_on(record: RunRecord) -> str:
 
 
 def _will_do(record: RunRecord) -> str | None:
-    outlook, other = record.metrics.outlook, baseline_of(record)
-    if not other:
+    outlook, other = record.metrics.outlook, record.metrics.outlook.baseline
+    if other not in outlook.differences:
         return None
     differences = outlook.differences[other]
-    text = _together(outlook)
+    text = outlook.together
     apart, loss = differences[text], outlook.expected[answer.ANSWER][text]
     words = (
         f"{number(loss.loss)} {outlook.unit(text)} on {text}, {number(abs(apart.loss))} "
         f"{'lower' if apart.loss < 0 else 'higher'} than on {other} weights (two single runs: "
         f"{apart.low:+.3f} to {apart.high:+.3f}), after {count(outlook.tokens)} tokens."
     )
-    single = [differences[name] for name in outlook.importance if name not in outlook.guards]
+    single = [differences[name] for name, share in outlook.importance.items() if share]
     if len(single) > 1:
         falls = sum(one.loss < 0 for one in single)
         sure = sum(judged_better(one.better)[0] != "Open" for one in single)
@@ -85,8 +69,8 @@ def _will_do(record: RunRecord) -> str | None:
 
 
 def _saved(record: RunRecord) -> str | None:
-    outlook, other = record.metrics.outlook, baseline_of(record)
-    saved = outlook.saved.get(other, {}).get(_together(outlook)) if other else None
+    outlook, other = record.metrics.outlook, record.metrics.outlook.baseline
+    saved = outlook.saved.get(other, {}).get(outlook.together)
     if saved is None:
         return None
     worse = ": these weights are worse" if saved.times < 1 else ""
@@ -94,10 +78,10 @@ def _saved(record: RunRecord) -> str | None:
 
 
 def _how_surely(record: RunRecord) -> str | None:
-    outlook, other = record.metrics.outlook, baseline_of(record)
+    outlook, other = record.metrics.outlook, record.metrics.outlook.baseline
     words = []
-    if other:
-        better = outlook.differences[other][_together(outlook)].better
+    if other in outlook.differences:
+        better = outlook.differences[other][outlook.together].better
         words.append(f"It is better than {other} {judged_better(better)[2]}.")
     found = [*outlook_verdicts(outlook, record.uncovered), *verdicts_of(record)]
     for level, name in (("bad", "Against it"), ("careful", "Careful")):
@@ -145,12 +129,6 @@ def _collect(record: RunRecord) -> str | None:
     if not words and outlook.expected:
         words.append("Nothing that was measured asks for other text.")
     return " ".join(words) or None
-
-
-def _together(outlook: answer.Outlook) -> str:
-    """Returns the text that stands for all targets."""
-    texts = outlook.expected[answer.ANSWER]
-    return next((text for text in TOGETHER if text in texts), next(iter(texts)))
 
 
 def cost_sentence(record: RunRecord) -> str:

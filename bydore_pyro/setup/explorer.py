@@ -9,7 +9,6 @@ from torch import Tensor
 
 from bydore_pyro import answer, data, files
 from bydore_pyro.setup.options import Options
-from bydore_pyro.setup.places import KNOWN
 from bydore_pyro.setup.question import weights_in
 
 EXPLORER = "explorer.safetensors"
@@ -38,13 +37,11 @@ def leave_explorer(
         found: The answer.
         given: Other mixtures ``(K,)`` to compare with, beside those of the question.
     """
-    baseline = options.question.baseline
     question = replace(question, references={**question.references, **(given or {})})
     page, numbers = answer.explorer_of(
         question,
         weights_in(found.mixture, domains),
         found.forecast,
-        baseline=baseline if baseline in KNOWN else "baseline",
         sizes=domains.most_weights(1.0, 1.0),
         tokens=options.run_tokens,
         reason=LINEAR if options.run.evidence == "linear" else TOO_FEW,

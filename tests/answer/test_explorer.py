@@ -16,7 +16,7 @@ MIXTURE = torch.tensor([0.4, 0.3, 0.2, 0.1, 0.0], dtype=torch.double)
 
 
 def taken(forecast: Forecast, **given: Any) -> tuple[Explorer, ForecastRecord, dict[str, Any]]:
-    page, numbers = explorer_of(question(**given), MIXTURE, forecast, baseline="uniform")
+    page, numbers = explorer_of(question(**given), MIXTURE, forecast)
     assert page.law is not None
     return page, page.law, numbers
 

@@ -86,7 +86,7 @@ def question(count: int, names: Sequence[str] = (), **given: Any) -> Question:
         "uniform": torch.ones(count).double() / count,
         "natural": natural / natural.sum(),
     }
-    usual: dict[str, Any] = {"references": references, "goal": Goal()}
+    usual: dict[str, Any] = {"references": references, "baseline": "natural", "goal": Goal()}
     return Question(
         names=tuple(names) or names_of(count), tokenizer="t", data_sha256="d", **usual | given
     )
@@ -105,9 +105,7 @@ def page_of(
     weights = torch.tensor(read_run(run).mixture.weights).double()
     if len(leaves) > len(asked.names):
         weights = torch.full((len(asked.names),), 1 / len(asked.names)).double()
-    page, numbers = explorer_of(
-        asked, weights, forecast, baseline="natural", sizes=sizes, tokens=1e6, **given
-    )
+    page, numbers = explorer_of(asked, weights, forecast, sizes=sizes, tokens=1e6, **given)
     RunFolder(run, resume=True).write_tensors(EXPLORER, numbers, page)
     path = run / "report.html"
     path.write_text(html_report(run), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -67,8 +68,10 @@ def test_the_changes_of_all_targets_are_drawn_by_unit() -> None:
         "quiz": {"loss": -0.2, "low": -0.3, "high": -0.1, "better": 1.0},
     }
     units = {"law": PER_TOKEN, "web": PER_TOKEN, "quiz": "bits per byte"}
-    outlook = planted(targets=targets, differences=given["differences"], units=units)
-    figure = changes_figure(outlook, "natural")
+    outlook = planted(
+        targets=targets, differences=given["differences"], units=units, baseline="natural"
+    )
+    figure = changes_figure(outlook)
     assert figure is not None
     shown = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
     assert shown == [["web", "law"], ["quiz"], ["all targets"]]
@@ -77,9 +80,9 @@ def test_the_changes_of_all_targets_are_drawn_by_unit() -> None:
     assert figure.axes[0].lines[2].get_color() == "C3"
     assert figure.axes[1].lines[0].get_gid() == "quiz: -0.200 (-0.300 to -0.100)"
     assert "natural, bits per byte" in figure.axes[1].get_xlabel()
-    assert changes_figure(outlook, "another") is None
+    assert changes_figure(dataclasses.replace(outlook, baseline="another")) is None
     many = [f"t{place}" for place in range(MOST_CHANGES + 5)]
-    figure = changes_figure(planted(targets=many), "uniform")
+    figure = changes_figure(planted(targets=many, baseline="uniform"))
     assert figure is not None
     assert len(figure.axes[0].get_yticklabels()) == MOST_CHANGES + 1
 

@@ -108,7 +108,7 @@ def test_page_and_text_give_the_same_verdicts(write: Callable[..., Path], tmp_pa
 def test_an_answer_has_the_losses_of_a_given_mixture_too(tmp_path: Path) -> None:
     folder = write_matching(tmp_path / "answer")
     metrics = json.loads((folder / "metrics.json").read_text())
-    metrics |= {"outlook": outlook_of(), "measured_anew": ["web"]}
+    metrics |= {"outlook": outlook_of(baseline="natural"), "measured_anew": ["web"]}
     write_json(folder / "metrics.json", metrics)
     write_json(folder / "forecast.json", outlook_of(better=(0.05, 0.05)))
     text, page = report_text(folder), checked(html_report(folder))

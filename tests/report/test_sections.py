@@ -33,7 +33,7 @@ def test_a_report_begins_with_its_losses() -> None:
 
 
 def test_a_page_begins_with_a_screen_and_other_weights_and_folds_the_rest() -> None:
-    found = run_sections(record_of(metrics=metrics_of(outlook=outlook_of())))
+    found = run_sections(record_of(metrics=metrics_of(outlook=outlook_of(baseline="natural"))))
     assert [one.title for one in found][:3] == ["", "Try other weights", "What it will do"]
     lead, changes, words = found[0].blocks
     assert isinstance(lead, Lead)

@@ -10,7 +10,7 @@ from bydore_pyro.report.short import MOST_ROWS, short_html
 
 
 def test_weights_losses_and_doubts_stand_in_one_screen(tmp_path: Path) -> None:
-    run = write_search(tmp_path / "run", outlook=outlook_of())
+    run = write_search(tmp_path / "run", outlook=outlook_of(baseline="natural"))
     shown = short_html(run)
     assert shown.count("<table>") == 2
     for told in ("0.4596", "2.000 (1.750 to 2.250)", "It is better than natural"):

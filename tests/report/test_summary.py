@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import TypeAdapter
-from report_runs import NAMES, matching_of, metrics_of, outlook_of, planted, record_of
+from report_runs import NAMES, matching_of, metrics_of, outlook_of, record_of
 
-from bydore_pyro.report.summary import Lead, baseline_of, compared_with, cost_sentence, lead
+from bydore_pyro.report.summary import Lead, cost_sentence, lead
 from bydore_pyro.setup.record import TargetRecord
+
+
+def told_beside_natural(**changed: Any) -> dict[str, Any]:
+    return outlook_of(baseline="natural", **changed)
 
 
 def lines(**metrics: Any) -> dict[str, str]:
@@ -24,7 +28,7 @@ def test_what_a_run_cost_is_a_sentence() -> None:
 
 
 def test_a_run_is_told_in_six_lines() -> None:
-    found = lines(outlook=outlook_of())
+    found = lines(outlook=told_beside_natural())
     terms = ["Train on", "It will reach", "Compute", "How surely", "It costs", "Collect"]
     assert [*found] == terms
     assert found["Compute"].startswith("natural weights would train ")
@@ -46,14 +50,14 @@ def test_a_run_without_a_forecast_says_less() -> None:
 
 
 def test_bad_verdicts_stand_before_careful_ones() -> None:
-    told = lines(matching=matching_of(unexplained=0.9), outlook=outlook_of())["How surely"]
+    told = lines(matching=matching_of(unexplained=0.9), outlook=told_beside_natural())["How surely"]
     assert "Against it: Do the domains cover the target? Hardly." in told
     assert "Careful:" not in told or told.index("Against it") < told.index("Careful")
 
 
 def test_what_to_collect_is_text_that_runs_out_or_that_no_domain_has() -> None:
     worth = dict(zip(NAMES, (0.001, 0.02, 0.003, 0.00001), strict=True))
-    told = lines(outlook=outlook_of(worth_of_text=worth))["Collect"]
+    told = lines(outlook=told_beside_natural(worth_of_text=worth))["Collect"]
     assert told == (
         "A tenth more text lowers the loss in nats per token most of law (0.0200), prose (0.0030), "
         "code (0.0010)."
@@ -61,15 +65,5 @@ def test_what_to_collect_is_text_that_runs_out_or_that_no_domain_has() -> None:
     targets = TypeAdapter(dict[str, TargetRecord]).dump_python(
         {"quiz": TargetRecord(unexplained=0.8), "law": TargetRecord(unexplained=0.1)}
     )
-    told = lines(outlook=outlook_of(), targets=targets)["Collect"]
+    told = lines(outlook=told_beside_natural(), targets=targets)["Collect"]
     assert told == "Text like that of quiz (80 % unexplained): no mixture has it."
-
-
-def test_a_mixture_is_compared_with_the_baseline_that_was_asked_for() -> None:
-    outlook = planted()
-    assert compared_with(outlook) == compared_with(outlook, "natural") == "natural"
-    assert compared_with(outlook, "uniform") == "uniform"
-    assert compared_with(planted(differences={})) == ""
-    own = planted(differences={**outlook_of()["differences"], "baseline": {}})
-    assert compared_with(own, "/some/file") == "baseline"
-    assert baseline_of(record_of(metrics=metrics_of(outlook=outlook_of()))) == "natural"
