@@ -1,7 +1,7 @@
 """Responses of domains and of three tasks to branches; and what was predicted of proposed mixtures
 beside what fresh models lose.
 
-Shows what `experiments/responses.py` left, of its first search and of all.
+Shows what `experiments/task_decisions.py` left, of its first search and of all.
 """
 
 from __future__ import annotations
@@ -74,4 +74,4 @@ def draw_predictions(axes: Any, results: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    figure_main(draw, "task_responses", "responses.json")
+    figure_main(draw, "task_responses", "task_decisions.json")

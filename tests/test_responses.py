@@ -1,4 +1,4 @@
-"""The experiment on responses: plants, rivals, and the mixtures of groups trained afresh."""
+"""The experiment on responses in smoke size: plants, and ranks of known mixtures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pytest
 from test_ask import searched
 
 
-@pytest.mark.slow
-def test_responses_in_smoke_size(
-    store: Path, tmp_path: Path, experiment: Callable[..., dict]
-) -> None:
-    search = searched(store, tmp_path / "search", "--validation", "b=.5", "c=.5")
-    groups, known = tmp_path / "groups.json", tmp_path / "known.json"
-    groups.write_text(json.dumps({"both": ["b", "c"], "one": ["b"]}))
-    names = [*json.loads((search / "mixture.json").read_text())["weights"]]
+@pytest.fixture(scope="module")
+def measured(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search for two targets that measured branches."""
+    place = tmp_path_factory.mktemp("searched")
+    return searched(store, place / "search", "--validation", "b=.5", "c=.5")
+
+
+@pytest.fixture
+def known(measured: Path, tmp_path: Path) -> Path:
+    """Nine mixtures; each target's loss falls with one weight."""
+    names = [*json.loads((measured / "mixture.json").read_text())["weights"]]
     weights = np.random.default_rng(0).dirichlet(np.ones(len(names)), 9)
     table = {
         "domains": names,
@@ -27,19 +30,43 @@ def test_responses_in_smoke_size(
         "domain_losses": (5 - weights).tolist(),
         "bits_per_byte": (3 - weights[:, :2]).tolist(),
     }
-    known.write_text(json.dumps(table))
-    given = ("--groups", str(groups), "--known", str(known), "--runs", "8", "--smoke")
-    found = experiment("responses", str(search), *given, "--trials", "1", "--tried", "one")
+    path = tmp_path / "known.json"
+    path.write_text(json.dumps(table))
+    return path
+
+
+@pytest.mark.slow
+def test_responses_in_smoke_size(
+    measured: Path, known: Path, experiment: Callable[..., dict]
+) -> None:
+    found = experiment("responses", str(measured), "--known", str(known), "--smoke")
     (one,) = found["searches"]
     assert {plant["kind"] for plant in one["plants"]} == {"even", "sparse"}
     for plant in one["plants"]:
         for way in ("gradients", "responses", "both"):
             assert 0 <= plant[way]["total_variation"] <= 1
             assert 0 <= plant[way]["held"] <= 1
+    assert {*one["unexplained"]} == {"b", "c"}
+    assert {*one["ranks"]} == {"gradients", "both"}
+
+
+@pytest.mark.slow
+def test_task_decisions_in_smoke_size(
+    measured: Path, known: Path, tmp_path: Path, experiment: Callable[..., dict]
+) -> None:
+    groups = tmp_path / "groups.json"
+    groups.write_text(json.dumps({"both": ["b", "c"], "one": ["b"]}))
+    given = ("--groups", str(groups), "--known", str(known), "--runs", "8", "--smoke")
+    more = ("--trials", "1", "--tried", "one")
+    found = experiment("task_decisions", str(measured), *given, *more)
+    (one,) = found["searches"]
     assert {*one["means"]} == {"both", "one"}
     own = {"law", "composition", "gradients", "trials", "natural"}
     assert own | {"best of 9 runs", "merged branches", "RegMix on 8 runs"} <= {*one["means"]["one"]}
-    best = np.array([one["weights"]["best of 9 runs, one"][name] for name in names])
+    assert "trials" not in one["means"]["both"]
+    table = json.loads(known.read_text())
+    best = np.array([one["weights"]["best of 9 runs, one"][name] for name in table["domains"]])
+    weights = np.array(table["weights"])
     assert best == pytest.approx(weights[weights[:, 0].argmax()], abs=1e-4)
     assert sum(row["way"] == "law" for row in one["rows"]) == 3 + 1, "targets and their mean"
     rows = [row for row in one["rows"] if row["way"] == "natural"]

@@ -1,0 +1,323 @@
+"""Mixtures for groups of tasks, by responses, by gradients and by other methods, trained afresh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import FRESH_SEED, leave, markdown, rounded, run_main, table_run, with_error
+from responses import KNOWN, Known, Measured, read_known, read_search
+
+from bydore_pyro import answer, core, data, files, measure, mixture, search, setup, tables, trials
+from bydore_pyro.command_line import Checked, option
+from bydore_pyro.methods import Trees, fit_trees, simulated_optimum
+from bydore_pyro.proxy import Cost
+
+ABOUT = """For groups of targets of finished searches that measured branches, train the mixtures of
+all ways afresh, as bydore train does, with a rate that decays, a fresh model for each search, and
+judge them on other documents of the targets; compare what was predicted of them with what they
+lose. A table of trained mixtures gives rivals: the best of its runs, and regressions on some."""
+
+OF_MERGED = 32  # sequences of each target on which merged models are read
+UNIFORM, NATURAL = "uniform", "natural"
+FORECAST = ("law", "composition", "gradients")  # ways whose losses are predicted
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskDecisionsConfig(Checked):
+    """What is compared, and where the results go."""
+
+    search: list[str] = option(MISSING, "Folders of the finished searches.", positional="SEARCH")
+    judge: list[str] = option(
+        [], "Files of other documents of the targets, of the same names. Default: the targets."
+    )
+    groups: str | None = option(
+        None, "JSON file of groups of targets: lists of names by name. Default: all in one."
+    )
+    known: str | None = option(None, KNOWN + " With it, rivals are trained too.")
+    runs: list[int] = option([16], "How many of the known runs a regression learns from.")
+    trials: int = option(0, "Trial runs of the way that tries.", least=0, most=4)
+    tried: list[str] = option(["all"], "Groups of targets for which it tries.")
+    proxies: str | None = option(None, "Folder of finished models. Default: in --out.")
+    seed: int = option(0, "Of the choice of known runs.", least=0, below=2**31)
+    out: str | None = option(None, "Folder of the run. Default: runs/task_decisions-<time>.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskDecisionsOptions:
+    """All options."""
+
+    run: TaskDecisionsConfig
+
+
+def shown(run: Measured, targets: setup.Targets) -> dict[str, Any]:
+    """Returns the mean responses of domains and targets, each branch in units of its size."""
+    of_domains = measure.samples_of(run.branches)
+    rows = {name: one.gradients.double().mean(0) for name, one in of_domains.items()}
+    size = torch.stack([*rows.values()]).norm(dim=0)
+    last = targets.rounds[-1]
+    of_targets = {}
+    for name in targets.importance:
+        if (responses := (last.parts or {name: last})[name].responses) is not None:
+            of_targets[name] = responses.target.gradients.double().mean(0)
+    return {
+        "branches": [", ".join(one.domains) for one in run.branches],
+        "domains": {name: (row / size).tolist() for name, row in rows.items()},
+        "targets": {name: (row / size).tolist() for name, row in of_targets.items()},
+    }
+
+
+def merged_losses(run: Measured, mixtures: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the losses on each target of models that are merged of the branches ``(N,)``: where
+    they began, and their changes by the weights of their domains ``(N, K)``."""
+    model, domains = run.sketch.model, run.domains
+    measure.set_parameters(model, run.kept[-1])
+    theta, found = model.parameters, dict[str, list[float]]()
+    places = [[domains.names.index(name) for name in one.domains] for one in run.branches]
+    for row in mixtures:
+        merged = {
+            name: value
+            + sum(
+                row[place].sum() * one.change[name].to(value)
+                for place, one in zip(places, run.branches, strict=True)
+            )
+            for name, value in theta.items()
+        }
+        for name, text in domains.targets.items():
+            tokens = text.tokens[:OF_MERGED]
+            weights = None if text.weights is None else text.weights[:OF_MERGED]
+            some = data.Sequences(tokens, text.documents[:OF_MERGED], weights)
+            found.setdefault(name, []).append(float(measure.losses_of(model, some, merged).mean()))
+    return {name: np.array(losses) for name, losses in found.items()}
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The mixtures of one search for a group, and what it predicts of them.
+
+    Attributes:
+        weights: Of each way ``(K,)``.
+        forecast: Of all mixtures.
+    """
+
+    weights: Mapping[str, np.ndarray]
+    forecast: answer.Forecast
+
+
+def proposed(
+    run: Measured, names: Sequence[str], config: TaskDecisionsConfig, proxies: Path, *, tries: bool
+) -> Proposed:
+    """Returns the mixtures of the ways of a search for some targets; one may try."""
+    seed, domains = run.options.run.seed, run.of(names)
+    targets = run.targets(domains)
+    question = setup.question_of(run.options, domains)
+    forecast = targets.forecast(run.readings, seed)
+    if forecast is None:
+        raise ValueError(f"Expected a search that read the losses of all domains, found {run.path}")
+    gradients = core.draw_posterior(targets.gradients, seed=seed)
+    found = {
+        "law": answer.best_of(forecast, question).decision.weights,
+        "composition": targets.drawn.weights.mean(0),
+        "gradients": gradients.weights.mean(0),
+    }
+    if config.trials and tries:
+        tried = replace(run.options.search, trials=config.trials)
+        plan = search.trial_plan(replace(run.options, search=tried), domains, proxies / "trials")
+        asked = replace(targets, found=replace(targets.found, left_out=1.0))  # else none are run
+        one, _ = search.answered(question, asked, run.readings, plan, Cost(), seed=seed)
+        found["trials"] = setup.weights_in(one.mixture, domains)
+    return Proposed({way: weights.numpy() for way, weights in found.items()}, forecast)
+
+
+def rivals(
+    known: Known,
+    names: Sequence[str],
+    merged: Mapping[str, np.ndarray],
+    runs: Sequence[int],
+    seed: int,
+) -> dict[str, np.ndarray]:
+    """Returns what others propose for some targets: the best of the known mixtures, of merged
+    models, and of regressions on some known runs."""
+    truth, order = known.mean(names), np.random.default_rng(seed).permutation(len(known.weights))
+    count, even = known.weights.shape[1], np.full(known.weights.shape[1], 1.0)
+    found = {
+        f"best of {len(truth)} runs": known.weights[truth.argmin()],
+        "merged branches": known.weights[np.mean([merged[name] for name in names], 0).argmin()],
+    }
+    for number in runs:
+        some = order[:number]
+        weights, losses = known.weights[some], truth[some]
+        process = tables.likeliest_process(weights, losses)
+        if process is not None:
+            found[f"process on {number} runs"] = simulated_optimum(process.predict, even)
+        if number >= count:
+            trees = fit_trees(weights, losses[:, None])
+            found[f"RegMix on {number} runs"] = simulated_optimum(partial(_mean_loss, trees), even)
+    return found
+
+
+def _mean_loss(trees: Trees, mixtures: np.ndarray) -> np.ndarray:
+    return trees.predict(mixtures)[:, 0]
+
+
+def judged(run: Measured, config: TaskDecisionsConfig, proxies: Path) -> trials.Problem:
+    """Returns the problem whose models are read on the judging documents."""
+    options = run.options
+    if config.judge:
+        question = replace(options.question, validation=[str(Path(f)) for f in config.judge])
+        options = replace(options, question=question)
+    options = replace(options, run=replace(options.run, seed=config.seed))
+    domains = setup.domains_of(
+        options, setup.load_domains(options).corpus, config.seed, search=True
+    )
+    if {*domains.validation_shares} != {*run.domains.validation_shares}:
+        raise ValueError("Expected files to judge with of the targets' names, found others")
+    return search.plain_problem(options, domains, proxies).read_on_all()
+
+
+def trained(
+    problem: trials.Problem, mixtures: Mapping[str, np.ndarray], seed: int
+) -> dict[str, Mapping[str, float]]:
+    """Returns the losses of a fresh model on each mixture ``(K,)``, on all that is read."""
+    planned = []
+    for weights in mixtures.values():
+        row = (weights / weights.sum()).round(9)
+        shares = mixture.by_name(problem.names, row / row.sum())
+        kept = {name: share for name, share in shares.items() if share > 0}
+        planned.append(trials.PlannedRun(weights=kept, steps=problem.steps, seed=seed))
+    done = trials.train_runs(problem, planned, "fresh models")
+    return {name: one.losses for name, one in zip(mixtures, done, strict=True)}
+
+
+def compared(
+    found: Mapping[str, Proposed],
+    groups: Mapping[str, Sequence[str]],
+    mixtures: Mapping[str, np.ndarray],
+    losses: Mapping[str, Mapping[str, float]],
+) -> tuple[dict[str, dict[str, float]], list[dict[str, Any]]]:
+    """Returns, of one search, by how much the mixtures of each way change the mean of each group
+    from uniform weights; and what was predicted of each target beside what was measured."""
+
+    def change(name: str, target: str) -> float:
+        return losses[name][target] - losses[UNIFORM][target]
+
+    means: dict[str, dict[str, float]] = {}
+    rows: list[dict[str, Any]] = []
+    for group, members in groups.items():
+        ways = [name.removesuffix(f", {group}") for name in mixtures if name.endswith(f", {group}")]
+        labels = {way: f"{way}, {group}" for way in ways} | {NATURAL: NATURAL}
+        means[group] = {
+            way: float(np.mean([change(label, n) for n in members]))
+            for way, label in labels.items()
+        }
+        for way in (*FORECAST, NATURAL):
+            pair = [torch.from_numpy(mixtures[n]).double() for n in (labels[way], UNIFORM)]
+            told = found[group].forecast.difference(*pair)
+            measured = {name: change(labels[way], name) for name in members}
+            if len(members) > 1:
+                measured[found[group].forecast.texts[-1]] = means[group][way]
+            for target, value in measured.items():
+                one = told[target]
+                rows.append(
+                    {
+                        **{"group": group, "way": way, "target": target, "predicted": one.loss},
+                        **{"low": one.low, "high": one.high, "measured": value},
+                    }
+                )
+    return means, rows
+
+
+def held(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns how well predictions hold."""
+    predicted, measured = (np.array([r[k] for r in rows]) for k in ("predicted", "measured"))
+    return {
+        "predictions": len(rows),
+        "share": float(np.mean([r["low"] <= r["measured"] <= r["high"] for r in rows])),
+        "slope": float(predicted @ measured / (predicted @ predicted)),
+        "bias": float(np.mean(measured - predicted)),
+        "error": float(np.sqrt(np.mean((measured - predicted) ** 2))),
+        "width": float(np.mean([r["high"] - r["low"] for r in rows])),
+    }
+
+
+def task_decisions(options: TaskDecisionsOptions) -> None:
+    """Trains the mixtures of all ways, and compares them and what was predicted of them."""
+    config, cost = options.run, Cost()
+    folder = table_run("task_decisions", config)
+    proxies = folder.path / "proxies" if config.proxies is None else Path(config.proxies)
+    searches: list[dict[str, Any]] = []
+    problem = None
+    for path in config.search:
+        run = read_search(Path(path))
+        seed = run.options.run.seed
+        groups = {"all": [*run.domains.validation_shares]}
+        if config.groups is not None:
+            groups = files.plain_json(Path(config.groups).read_text(encoding="utf-8"))
+        problem = problem or judged(run, config, proxies)
+        with cost.part("targets"):
+            found = {
+                group: proposed(run, of, config, proxies, tries=group in config.tried)
+                for group, of in groups.items()
+            }
+            of_search = shown(run, run.targets(run.domains))
+        mixtures = {n: setup.weights_of(n, run.domains).numpy() for n in (UNIFORM, NATURAL)}
+        others: dict[str, Mapping[str, np.ndarray]] = {}
+        if config.known is not None:
+            known = read_known(Path(config.known), run.domains.names)
+            with cost.part("merged"):
+                merged = merged_losses(run, known.weights)
+            given = (config.runs, config.seed + seed)
+            others = {group: rivals(known, of, merged, *given) for group, of in groups.items()}
+        for ways in ({group: own.weights for group, own in found.items()}, others):
+            for group, of in ways.items():
+                mixtures |= {f"{way}, {group}": weights for way, weights in of.items()}
+        with cost.part("fresh"):
+            losses = trained(problem, mixtures, FRESH_SEED + seed)
+        means, rows = compared(found, groups, mixtures, losses)
+        weights = {n: mixture.by_name(problem.names, w) for n, w in mixtures.items()}
+        searches.append(
+            {
+                **{"search": path, "responses": of_search, "weights": weights},
+                **{"means": means, "rows": rows},
+            }
+        )
+    content = {
+        "searches": searches,
+        "held": {
+            way: held([row for one in searches for row in one["rows"] if row["way"] == way])
+            for way in (*FORECAST, NATURAL)
+        },
+    }
+    content = rounded(content, 5)
+    leave(folder, options, content, cost, table_of(content), "task_responses", seed=config.seed)
+
+
+def table_of(content: Mapping[str, Any]) -> str:
+    """Returns the results as tables."""
+    searches, found = content["searches"], []
+    groups = searches[0]["means"]
+    ways = list(dict.fromkeys(way for of in groups.values() for way in of))
+    rows = []
+    for way in ways:
+        every = [[one["means"][g] for one in searches] for g in groups]
+        cells = [[means[way] for means in of if way in means] for of in every]
+        text = [with_error(values) if values else "" for values in cells]
+        rows.append([way, str(max(map(len, cells))), *text])
+    found.append(markdown(["less uniform", "searches", *groups], rows))
+    rows = []
+    for way, one in content["held"].items():
+        numbers = (f"{one[n]:+.3f}" for n in ("slope", "bias", "error", "width"))
+        rows.append([way, str(one["predictions"]), f"{100 * one['share']:.0f} %", *numbers])
+    head = ["predictions", "number", "held", "slope", "bias", "rms error", "mean width"]
+    found.append(markdown(head, rows))
+    return "\n".join(found)
+
+
+if __name__ == "__main__":
+    run_main(task_decisions, "task_decisions", ABOUT, TaskDecisionsOptions)
