@@ -8,8 +8,8 @@ knows.
 
 The predictions rest on no run of the mixtures that are checked, whenever it was made. Runs as long
 as the search, at a constant rate as the search's own, then join its readings: the next question is
-answered from them too. The law of losses knows neither another length nor a rate that decays, so
-other runs are kept and join nothing. What they lose on tasks says how far these move.
+answered from them too, and what they lose on tasks says how far these move. The law of losses knows
+neither another length nor a rate that decays, so other runs are kept and join nothing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from bydore_pyro.answer import Expected, Forecast, Outlook
 from bydore_pyro.ask import OpenSearch, open_search
 from bydore_pyro.data import Domains
 from bydore_pyro.errors import DataError, expecting
-from bydore_pyro.mixture import by_name
+from bydore_pyro.mixture import GOOD_EPOCHS, by_name
 from bydore_pyro.proxy import Cost
 
 CHECKS = "checks"  # in a run's folder: the trained proxies, and the results as JSON
 SAME = 1e-10  # by which two mixtures' weights may differ
-# Readings of a text up to which they are worth nearly as much as fresh text (arXiv 2305.16264).
-OFTEN = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +299,7 @@ def _tell_repeated(weights: Mapping[str, Tensor], domains: Domains, tokens: floa
     for name, own in weights.items():
         epochs = own / once
         most = int(epochs.argmax())
-        if float(epochs[most]) > OFTEN:
+        if float(epochs[most]) > GOOD_EPOCHS:
             terminal.tell(
                 f"warning: a run on '{name}' reads the text of '{domains.names[most]}' "
                 f"{float(epochs[most]):.1f} times; the prediction is for text that is read once"

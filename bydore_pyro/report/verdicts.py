@@ -11,7 +11,7 @@ import numpy as np
 from bydore_pyro import setup
 from bydore_pyro.answer import COVERED, HARDLY, MOST_RUNS, Needed, Outlook
 from bydore_pyro.errors import listed
-from bydore_pyro.mixture import total_variation
+from bydore_pyro.mixture import GOOD_EPOCHS, total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import (
@@ -114,7 +114,7 @@ LIMITS = {
     ),
     "epochs": Limits(  # times that a run on the mixture reads a domain
         "Is text read too often?",
-        4.0,
+        GOOD_EPOCHS,
         math.inf,
         "Up to four readings of a text are worth nearly as much as fresh text (Muennighoff et al., "
         "arXiv 2305.16264).",
