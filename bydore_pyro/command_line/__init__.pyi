@@ -3,6 +3,7 @@ from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
 from .command_line import options_from as options_from
 from .command_line import parse_options as parse_options
+from .options import SUFFIXES as SUFFIXES
 from .options import Checked as Checked
 from .options import TokenCount as TokenCount
 from .options import number_of_tokens as number_of_tokens

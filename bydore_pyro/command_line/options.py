@@ -21,6 +21,7 @@ from bydore_pyro.errors import RunFolderError, expecting, fault_of
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+#: Of numbers of tokens.
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 COMMANDS = ("search", "fit", "train")  # that take --resume; every experiment is a script
 DEEPEST = 3  # how many folders below a run another may lie

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bydore_pyro import files
+from bydore_pyro.command_line import SUFFIXES
 from bydore_pyro.errors import listed
 from bydore_pyro.mixture.units import Unit
 
@@ -16,7 +17,6 @@ from bydore_pyro.mixture.units import Unit
 NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 PERCENT = re.compile(rf"({NUMBER.pattern})\s*%")
 AMOUNT = re.compile(rf"({NUMBER.pattern})\s*([KMBT])", re.IGNORECASE)
-SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 NOTHING = ("", "~", "null", "Null", "NULL")  # of YAML, as text
 SHOWN = 3  # names in a message
 EXAMPLE = (
@@ -83,7 +83,7 @@ def number_of(value: Any, name: str) -> float:
     text = value.strip() if isinstance(value, str) else value
     scale = 1.0
     if isinstance(text, str) and (amount := AMOUNT.fullmatch(text)):
-        text, scale = amount[1], SCALES[text[-1].upper()]
+        text, scale = amount[1], SUFFIXES[text[-1].upper()]
     elif isinstance(text, str):
         text = text.removesuffix("%").rstrip()
     try:
