@@ -44,7 +44,7 @@ class ForecastRecord:
     importance: Mapping[str, files.Number]
     units: Mapping[str, str]
     worst: bool = False
-    together: str = ""
+    together: str
     length: files.Number
     reference: files.Number
     rho: files.Number
