@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import FRESH_SEED, leave, markdown, rounded, run_main, table_run, with_error
-from responses import KNOWN, Known, Measured, read_known, read_search
+from response_ranks import KNOWN, Known, Measured, read_known, read_search
 
 from bydore_pyro import answer, core, data, files, measure, mixture, search, setup, tables, trials
 from bydore_pyro.command_line import Checked, option

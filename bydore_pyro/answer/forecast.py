@@ -43,7 +43,7 @@ TOGETHER = 0.15
 SCATTER = 0.3
 # Standard deviation of the logarithm of a task's factor: that of the slopes of 22 tasks' losses on
 # what their compositions say, over 60 mixtures with the domains' true losses
-# (`experiments/responses.py`).
+# (`experiments/response_ranks.py`).
 FACTOR = 0.28
 MOST_TOLD = 4  # targets in a note
 

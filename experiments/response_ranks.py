@@ -41,7 +41,7 @@ class ResponsesConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResponsesOptions:
+class ResponseRanksOptions:
     """All options."""
 
     run: ResponsesConfig
@@ -229,10 +229,10 @@ def ranks(targets: setup.Targets, known: Known, seed: int) -> dict[str, dict[str
     return found
 
 
-def responses(options: ResponsesOptions) -> None:
+def response_ranks(options: ResponseRanksOptions) -> None:
     """Compares the ways on plants and on known mixtures."""
     config, cost = options.run, Cost()
-    folder = table_run("responses", config)
+    folder = table_run("response_ranks", config)
     found = []
     for path in config.search:
         run = read_search(Path(path))
@@ -278,4 +278,4 @@ def table_of(searches: Sequence[Mapping[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    run_main(responses, "responses", ABOUT, ResponsesOptions)
+    run_main(response_ranks, "response_ranks", ABOUT, ResponseRanksOptions)

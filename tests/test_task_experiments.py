@@ -39,7 +39,7 @@ def known(measured: Path, tmp_path: Path) -> Path:
 def test_responses_in_smoke_size(
     measured: Path, known: Path, experiment: Callable[..., dict]
 ) -> None:
-    found = experiment("responses", str(measured), "--known", str(known), "--smoke")
+    found = experiment("response_ranks", str(measured), "--known", str(known), "--smoke")
     (one,) = found["searches"]
     assert {plant["kind"] for plant in one["plants"]} == {"even", "sparse"}
     for plant in one["plants"]:
