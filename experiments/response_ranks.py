@@ -29,14 +29,14 @@ KNOWN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResponsesConfig(Checked):
+class ResponseRanksConfig(Checked):
     """What is compared, and where the results go."""
 
     search: list[str] = option(MISSING, "Folders of the finished searches.", positional="SEARCH")
     known: str | None = option(None, KNOWN)
     plants: int = option(40, "Plants of each kind.", least=0)
     seed: int = option(0, "Of the plants.", least=0, below=2**31)
-    out: str | None = option(None, "Folder of the run. Default: runs/responses-<time>.")
+    out: str | None = option(None, "Folder of the run. Default: runs/response_ranks-<time>.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
 
@@ -44,7 +44,7 @@ class ResponsesConfig(Checked):
 class ResponseRanksOptions:
     """All options."""
 
-    run: ResponsesConfig
+    run: ResponseRanksConfig
 
 
 @dataclass(frozen=True)

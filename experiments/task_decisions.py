@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,23 @@ from typing import Any
 import numpy as np
 import torch
 from common import FRESH_SEED, leave, markdown, rounded, run_main, table_run, with_error
+from log_linear import fit_log_linear
 from response_ranks import KNOWN, Known, Measured, read_known, read_search
 
-from bydore_pyro import answer, core, data, files, measure, mixture, search, setup, tables, trials
+from bydore_pyro import (
+    answer,
+    core,
+    data,
+    files,
+    measure,
+    methods,
+    mixture,
+    search,
+    setup,
+    tables,
+    trials,
+)
+from bydore_pyro import fit as fits
 from bydore_pyro.command_line import Checked, option
 from bydore_pyro.methods import Trees, fit_trees, simulated_optimum
 from bydore_pyro.proxy import Cost
@@ -21,11 +36,13 @@ from bydore_pyro.proxy import Cost
 ABOUT = """For groups of targets of finished searches that measured branches, train the mixtures of
 all ways afresh, as bydore train does, with a rate that decays, a fresh model for each search, and
 judge them on other documents of the targets; compare what was predicted of them with what they
-lose. A table of trained mixtures gives rivals: the best of its runs, and regressions on some."""
+lose. Rivals are other methods on the same text and, with a table of trained mixtures, the best of
+its runs, merged branches, and regressions on some runs."""
 
 OF_MERGED = 32  # sequences of each target on which merged models are read
 UNIFORM, NATURAL = "uniform", "natural"
 FORECAST = ("law", "composition", "gradients")  # ways whose losses are predicted
+LINEAR = "algorithm1"  # among the methods: the paper's, a search with linear evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +58,30 @@ class TaskDecisionsConfig(Checked):
     )
     known: str | None = option(None, KNOWN + " With it, rivals are trained too.")
     runs: list[int] = option([16], "How many of the known runs a regression learns from.")
+    methods: list[str] = option(
+        [], f"Other methods: {', '.join(fits.METHODS)}, or {LINEAR}, the paper's search."
+    )
+    budget: float = option(
+        6.0, "What each of them may spend, in plain trainings of the proxy.", above=0
+    )
+    rivals: int | None = option(
+        None,
+        "Of how many of the searches, from the first, rivals' mixtures and those of trials are "
+        "trained. Default: all.",
+        least=0,
+    )
     trials: int = option(0, "Trial runs of the way that tries.", least=0, most=4)
     tried: list[str] = option(["all"], "Groups of targets for which it tries.")
     proxies: str | None = option(None, "Folder of finished models. Default: in --out.")
     seed: int = option(0, "Of the choice of known runs.", least=0, below=2**31)
     out: str | None = option(None, "Folder of the run. Default: runs/task_decisions-<time>.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.methods:
+            if name not in (*fits.METHODS, LINEAR):
+                raise ValueError(f"Expected one of {', '.join(fits.METHODS)}, found '{name}'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +182,10 @@ def rivals(
     truth, order = known.mean(names), np.random.default_rng(seed).permutation(len(known.weights))
     count, even = known.weights.shape[1], np.full(known.weights.shape[1], 1.0)
     found = {
-        f"best of {len(truth)} runs": known.weights[truth.argmin()],
+        f"best of {number} runs": known.weights[order[:number]][truth[order[:number]].argmin()]
+        for number in (len(truth), *runs)
+    }
+    found |= {
         "merged branches": known.weights[np.mean([merged[name] for name in names], 0).argmin()],
     }
     for number in runs:
@@ -156,6 +194,8 @@ def rivals(
         process = tables.likeliest_process(weights, losses)
         if process is not None:
             found[f"process on {number} runs"] = simulated_optimum(process.predict, even)
+        law = fit_log_linear(weights, losses)
+        found[f"olmix's law on {number} runs"] = simulated_optimum(law.predict, even)
         if number >= count:
             trees = fit_trees(weights, losses[:, None])
             found[f"RegMix on {number} runs"] = simulated_optimum(partial(_mean_loss, trees), even)
@@ -164,6 +204,30 @@ def rivals(
 
 def _mean_loss(trees: Trees, mixtures: np.ndarray) -> np.ndarray:
     return trees.predict(mixtures)[:, 0]
+
+
+def fitted(
+    run: Measured, names: Sequence[str], method: str, budget: float, folder: Path
+) -> dict[str, float]:
+    """Returns the mixture that another method finds for some targets, within the budget. Its
+    proxies are read on all targets, so that those of one group serve the next."""
+    own = {part.name: getattr(run.options, part.name) for part in fields(setup.Options)}
+    if method == LINEAR:
+        own["run"] = replace(own["run"], evidence="linear")
+    options = fits.MethodOptions(
+        **own,
+        budget=fits.BudgetConfig(budget=budget),
+        fixed=methods.FixedConfig(),
+        regmix=methods.RegMixConfig(),
+        design=methods.DOptimalConfig(),
+        mde=methods.MDEConfig(),
+    )
+    whole = fits.problem_of(options, run.domains, folder / "proxies")
+    target = run.of(names).validation_shares
+    problem = replace(whole, target=target, held_out=whole.evaluated)
+    name = "bydore" if method == LINEAR else method
+    place = folder / f"{method} for {', '.join(names)}"[:99]
+    return fits.fit(name, problem, options, place).mixture.as_dict()
 
 
 def judged(run: Measured, config: TaskDecisionsConfig, proxies: Path) -> trials.Problem:
@@ -246,15 +310,15 @@ def held(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def task_decisions(options: TaskDecisionsOptions) -> None:
+def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
     """Trains the mixtures of all ways, and compares them and what was predicted of them."""
     config, cost = options.run, Cost()
-    folder = table_run("task_decisions", config)
+    folder = table_run("task_decisions", config, resume)
     proxies = folder.path / "proxies" if config.proxies is None else Path(config.proxies)
     searches: list[dict[str, Any]] = []
     problem = None
-    for path in config.search:
-        run = read_search(Path(path))
+    for number, path in enumerate(config.search):
+        run, beside = read_search(Path(path)), config.rivals is None or number < config.rivals
         seed = run.options.run.seed
         groups = {"all": [*run.domains.validation_shares]}
         if config.groups is not None:
@@ -262,21 +326,31 @@ def task_decisions(options: TaskDecisionsOptions) -> None:
         problem = problem or judged(run, config, proxies)
         with cost.part("targets"):
             found = {
-                group: proposed(run, of, config, proxies, tries=group in config.tried)
+                group: proposed(run, of, config, proxies, tries=beside and group in config.tried)
                 for group, of in groups.items()
             }
             of_search = shown(run, run.targets(run.domains))
         mixtures = {n: setup.weights_of(n, run.domains).numpy() for n in (UNIFORM, NATURAL)}
-        others: dict[str, Mapping[str, np.ndarray]] = {}
-        if config.known is not None:
+        others: dict[str, dict[str, np.ndarray]] = {group: {} for group in groups}
+        if beside and config.known is not None:
             known = read_known(Path(config.known), run.domains.names)
+            compute = partial(merged_losses, run, known.weights)
             with cost.part("merged"):
-                merged = merged_losses(run, known.weights)
-            given = (config.runs, config.seed + seed)
-            others = {group: rivals(known, of, merged, *given) for group, of in groups.items()}
-        for ways in ({group: own.weights for group, own in found.items()}, others):
-            for group, of in ways.items():
-                mixtures |= {f"{way}, {group}": weights for way, weights in of.items()}
+                merged = folder.kept(f"merged-{seed}").get_or(compute)
+            for group, of in groups.items():
+                others[group] |= rivals(known, of, merged, config.runs, config.seed + seed)
+        with cost.part("methods"):
+            for method, (group, of) in itertools.product(
+                config.methods if beside else (), groups.items()
+            ):
+                place = f"methods-{seed}"
+                given = (run, of, method, config.budget, folder.path / place)
+                kept = folder.kept(f"{place}/{method}-{group}".replace(" ", "-"))
+                own = kept.get_or(partial(fitted, *given))
+                others[group][method] = np.array([own[name] for name in run.domains.names])
+        for group, one in found.items():
+            for way, shares in (*one.weights.items(), *others[group].items()):
+                mixtures[f"{way}, {group}"] = shares
         with cost.part("fresh"):
             losses = trained(problem, mixtures, FRESH_SEED + seed)
         means, rows = compared(found, groups, mixtures, losses)
@@ -320,4 +394,4 @@ def table_of(content: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run_main(task_decisions, "task_decisions", ABOUT, TaskDecisionsOptions)
+    run_main(task_decisions, "task_decisions", ABOUT, TaskDecisionsOptions, resumable=True)
