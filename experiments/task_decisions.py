@@ -375,15 +375,25 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
 def table_of(content: Mapping[str, Any]) -> str:
     """Returns the results as tables."""
     searches, found = content["searches"], []
-    groups = searches[0]["means"]
-    ways = list(dict.fromkeys(way for of in groups.values() for way in of))
-    rows = []
+    groups = [*searches[0]["means"]]
+    ways = list(
+        dict.fromkeys(way for one in searches for of in one["means"].values() for way in of)
+    )
+    rows, against = [], []
     for way in ways:
-        every = [[one["means"][g] for one in searches] for g in groups]
-        cells = [[means[way] for means in of if way in means] for of in every]
-        text = [with_error(values) if values else "" for values in cells]
-        rows.append([way, str(max(map(len, cells))), *text])
+        both = [
+            [(m[way], m[ways[0]]) for m in _of(searches, group) if way in m] for group in groups
+        ]
+        count = str(max(map(len, both)))
+        rows.append([way, count, *(_text([own for own, _ in of]) for of in both)])
+        less = [[first - own for own, first in of] for of in both]
+        better, worse = (
+            [_beyond(sign * np.array(of)) for of in less].count(True) for sign in (-1, 1)
+        )
+        against.append([way, count, *map(_text, less), str(better), str(worse)])
     found.append(markdown(["less uniform", "searches", *groups], rows))
+    head = [f"{ways[0]} less", "searches", *groups, "better by 2 errors", "worse"]
+    found.append(markdown(head, against[1:]))
     rows = []
     for way, one in content["held"].items():
         numbers = (f"{one[n]:+.3f}" for n in ("slope", "bias", "error", "width"))
@@ -391,6 +401,20 @@ def table_of(content: Mapping[str, Any]) -> str:
     head = ["predictions", "number", "held", "slope", "bias", "rms error", "mean width"]
     found.append(markdown(head, rows))
     return "\n".join(found)
+
+
+def _of(searches: Sequence[Mapping[str, Any]], group: str) -> list[Mapping[str, float]]:
+    return [one["means"][group] for one in searches]
+
+
+def _text(values: Sequence[float]) -> str:
+    return with_error(values) if values else ""
+
+
+def _beyond(values: np.ndarray) -> bool:
+    """Whether the mean of values is above 0 by two of its standard errors."""
+    count = len(values)
+    return count > 1 and bool(values.mean() > 2 * values.std(ddof=1) / count**0.5)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ to collect. Each line is a function of the run; one without anything to say retu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -146,6 +147,20 @@ def cost_sentence(record: RunRecord) -> str:
     return f"Found by {record.found_by}: {', '.join(filter(None, known)) or 'at no cost'}."
 
 
+def _asked(record: RunRecord) -> str | None:
+    """The targets with their sizes, the data, and the day on which the weights were written."""
+    targets = record.metrics.targets
+    if not targets:
+        return None
+    sizes = {n: f" ({one.task.questions:,} questions)" for n, one in targets.items() if one.task}
+    named = listed([f"{name}{sizes.get(name, '')}" for name in targets], LARGEST)
+    data, domains = record.asked("run", "data"), len(record.mixture.names)
+    file, day = record.path / "mixture.json", ""
+    if file.exists():
+        day = time.strftime("; %Y-%m-%d", time.gmtime(file.stat().st_mtime))
+    return f"{named}; {domains} domains{f' of {data}' if data else ''}{day}."
+
+
 LINES: dict[str, Callable[[RunRecord], str | None]] = {
     "Train on": _train_on,
     "It will reach": _will_do,
@@ -153,4 +168,5 @@ LINES: dict[str, Callable[[RunRecord], str | None]] = {
     "How surely": _how_surely,
     "It costs": _costs,
     "Collect": _collect,
+    "Asked": _asked,
 }

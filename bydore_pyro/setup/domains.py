@@ -219,11 +219,14 @@ def _with_tasks(
         if drop:
             corpus = data.without_training(corpus, overlap.training)
     known = dict(corpus.index.get(TOLD, {}))
+    told = {
+        name: targets.told_of(tasks[name], one, cut[name], overlap, dropped=drop)
+        for name, one in scored.items()
+    }
+    for line in targets.lines_of_all(told):
+        terminal.tell(line)
     for name, one in scored.items():
-        told = targets.told_of(tasks[name], one, cut[name], overlap, dropped=drop)
-        for line in targets.lines_of(name, told):
-            terminal.tell(line)
-        known[name] = dataclasses.asdict(told)
+        known[name] = dataclasses.asdict(told[name])
         corpus = data.with_held_out(corpus, name, one.text, one.entry)
     return dataclasses.replace(corpus, index={**corpus.index, TOLD: known})
 

@@ -21,7 +21,7 @@ from .scored import Scored as Scored
 from .scored import cuts as cuts
 from .scored import text_of as text_of
 from .told import Told as Told
-from .told import lines_of as lines_of
+from .told import lines_of_all as lines_of_all
 from .told import texts_of as texts_of
 from .told import told_of as told_of
 from .told import without_examples as without_examples

@@ -21,6 +21,11 @@ from bydore_pyro.targets.scored import Cuts, Scored
 FEW_ANSWERS = 200
 SHORT_ANSWER = 10  # bytes
 FEW_NAMES = 5
+SEVERAL = 5  # tasks; of more each has one line
+BINARY = (
+    "it has two possible answers. The loss is noisy, because models in training change from one "
+    "answer to the other"
+)
 BLANK = "\n\n"  # between examples, in what lm-eval and OLMES render
 
 
@@ -131,10 +136,7 @@ def _cautions(questions: int, size: float, *, binary: bool) -> Iterable[str]:
             f"standard error is {questions**-0.5:.0%} of the standard deviation between answers"
         )
     if binary:
-        yield (
-            "it has two possible answers. The loss is noisy, because models in training change "
-            "from one answer to the other"
-        )
+        yield BINARY
     if size < SHORT_ANSWER:
         yield (
             f"its answers have {size:.1f} bytes on average. With fewer than {SHORT_ANSWER} the "
@@ -142,17 +144,48 @@ def _cautions(questions: int, size: float, *, binary: bool) -> Iterable[str]:
         )
 
 
+def lines_of_all(told: Mapping[str, Told]) -> list[str]:
+    """Returns what a user reads of tasks: all of up to `SEVERAL`; of more a line each, and then
+    what holds for several of them. Cautions begin with "warning"."""
+    if len(told) <= SEVERAL:
+        return [line for name, one in told.items() for line in lines_of(name, one)]
+    lines = [_short_line(name, one) for name, one in told.items()]
+    if any(one.contexts_cut or one.answers_cut for one in told.values()):
+        lines.append("a larger --sequence_length keeps more of the questions that are cut")
+    if any(one.standing and not one.dropped for one in told.values()):
+        lines.append("--drop_copies leaves out the training documents that contain questions")
+    noisy = {
+        f"fewer than {FEW_ANSWERS} answers": [
+            name for name, one in told.items() if one.questions < FEW_ANSWERS
+        ],
+        "two possible answers": [name for name, one in told.items() if BINARY in one.cautions],
+        f"answers of fewer than {SHORT_ANSWER} bytes on average": [
+            name for name, one in told.items() if one.answer_bytes < SHORT_ANSWER
+        ],
+    }
+    for kind, names in noisy.items():
+        if names:
+            few = listed([f"'{name}'" for name in names], FEW_NAMES)
+            lines.append(f"warning: the loss of targets with {kind} is noisy: {few}")
+    return lines
+
+
+def _short_line(name: str, told: Told) -> str:
+    stand = f"{told.standing_in_any:,} also stand in training text"
+    parts = [
+        _size_of(told),
+        f"{told.contexts_cut:,} lose their beginning" * bool(told.contexts_cut),
+        f"{told.answers_cut:,} lose the beginning of an answer" * bool(told.answers_cut),
+        f"{sum(told.left_out.values()):,} rows left out" * bool(told.left_out),
+        (stand + ", left out of it" * told.dropped) * bool(told.standing_in_any),
+    ]
+    source = f" ({told.source})" * bool(told.source)
+    return f"target '{name}': {'; '.join(filter(None, parts))}{source}"
+
+
 def lines_of(name: str, told: Told) -> list[str]:
     """Returns what a user reads of a task, a line each; cautions begin with "warning"."""
-    shots = None if told.shots is None else f"{told.shots} shot" + "s" * (told.shots != 1)
-    split = None if told.split is None else f"split {told.split}"
-    parts = [
-        f"{told.questions:,} questions",
-        *(part for part in (split, shots) if part),
-        f"right answers of {told.answer_bytes:.1f} bytes on average",
-        *(["scored by the share of the right choice"] if told.score == "choice" else []),
-    ]
-    lines = [f"target '{name}': {', '.join(parts)}" + (f" ({told.source})" * bool(told.source))]
+    lines = [f"target '{name}': {_size_of(told)}" + (f" ({told.source})" * bool(told.source))]
     losses = [
         f"{told.contexts_cut:,} questions lose their beginning" * bool(told.contexts_cut),
         f"{told.answers_cut:,} lose the beginning of an answer" * bool(told.answers_cut),
@@ -168,6 +201,19 @@ def lines_of(name: str, told: Told) -> list[str]:
     if told.compared is not None:
         lines.append(f"target '{name}': {_of_standing(told, told.compared)}")
     return [*lines, *(f"warning: target '{name}': {caution}" for caution in told.cautions)]
+
+
+def _size_of(told: Told) -> str:
+    """Returns in words how many questions of what kind a task has."""
+    shots = None if told.shots is None else f"{told.shots} shot" + "s" * (told.shots != 1)
+    split = None if told.split is None else f"split {told.split}"
+    parts = [
+        f"{told.questions:,} questions",
+        *(part for part in (split, shots) if part),
+        f"right answers of {told.answer_bytes:.1f} bytes on average",
+        *(["scored by the share of the right choice"] if told.score == "choice" else []),
+    ]
+    return ", ".join(parts)
 
 
 def _of_standing(told: Told, compared: int) -> str:

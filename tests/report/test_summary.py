@@ -9,6 +9,7 @@ from report_runs import NAMES, matching_of, metrics_of, outlook_of, record_of
 
 from bydore_pyro.report.summary import Lead, cost_sentence, lead
 from bydore_pyro.setup.record import TargetRecord
+from bydore_pyro.targets.told import Told
 
 
 def told_beside_natural(**changed: Any) -> dict[str, Any]:
@@ -67,3 +68,10 @@ def test_what_to_collect_is_text_that_runs_out_or_that_no_domain_has() -> None:
     )
     told = lines(outlook=told_beside_natural(), targets=targets)["Collect"]
     assert told == "Text like that of quiz (80 % unexplained): no mixture has it."
+
+
+def test_what_was_asked_has_the_sizes_of_tasks() -> None:
+    targets = TypeAdapter(dict[str, TargetRecord]).dump_python(
+        {"quiz": TargetRecord(task=Told(questions=1200)), "law": TargetRecord()}
+    )
+    assert lines(targets=targets)["Asked"].startswith("quiz (1,200 questions), law; 4 domains")

@@ -12,8 +12,10 @@ from bydore_pyro import data, files
 from bydore_pyro.targets.request import Request, Task, requests_sha256
 from bydore_pyro.targets.scored import Cuts, Scored
 from bydore_pyro.targets.told import (
+    SEVERAL,
     Told,
     lines_of,
+    lines_of_all,
     texts_of,
     told_of,
     without_examples,
@@ -174,3 +176,22 @@ def test_texts_are_questions_with_their_right_answers() -> None:
     requests = (Request("Shot\n\nQ 1", (" a", " b"), (1, 0)), Request("Shot\n\nQ 2", (" c", " d")))
     assert texts_of(task_of(requests=requests, shots=1)) == ["Q 1 b", "Q 2 c"]
     assert texts_of(task_of(requests=requests))[0] == "Shot\n\nQ 1 b"
+
+
+def test_of_many_tasks_each_has_one_line() -> None:
+    well = task_of(requests=tuple(Request(f"{i}?", (" right",)) for i in range(300)))
+    one = told(well, text_of([[15]] * 300), contexts=12, overlap=overlap_of(web=[1, 2]))
+    few = told(well, text_of([[4]] * 60))
+    many = {f"exam{number}": one for number in range(SEVERAL)}
+    assert lines_of_all(many) == [line for name in many for line in lines_of(name, one)]
+    lines = lines_of_all({**many, "short": few})
+    assert len(lines) == SEVERAL + 1 + 2 + 2
+    assert lines[0].startswith("target 'exam0': 300 questions, split validation")
+    assert "; 12 lose their beginning; 2 also stand in training text (300 rows)" in lines[0]
+    assert lines[-4:] == [
+        "a larger --sequence_length keeps more of the questions that are cut",
+        "--drop_copies leaves out the training documents that contain questions",
+        "warning: the loss of targets with fewer than 200 answers is noisy: 'short'",
+        "warning: the loss of targets with answers of fewer than 10 bytes on average is noisy: "
+        "'short'",
+    ]
