@@ -104,7 +104,8 @@ class FitOptions(MethodOptions):
 
     Raises:
         ValueError: When proxies are to repeat text where the method trains none or cannot, weights
-            of a fit to finished runs are to be bounded, or another method is to keep guards.
+            of a fit to finished runs are to be bounded, or another method is asked for more than
+            the mean.
     """
 
     fit: FitConfig
@@ -115,12 +116,12 @@ class FitOptions(MethodOptions):
         asked = [name for name in ("at_least", "at_most", "guard") if getattr(self.question, name)]
         if self.fit.runs is not None and asked:
             raise ValueError(f"Expected --{asked[0]} without --runs, found them together")
-        if self.question.guard and self.fit.method != "bydore":
-            raise ValueError(
-                f"Expected --method bydore with --guard, found '{self.fit.method}': other methods "
-                "know no guards"
-            )
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
+        asking = "--guard" if self.question.guard else f"--objective {self.question.objective}"
+        if method != "'bydore'" and asking != "--objective mean":
+            raise ValueError(
+                f"Expected --method bydore with {asking}, found {method}: it minimises the mean"
+            )
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(
                 "Expected proxies_repeat with a method that trains proxies here "

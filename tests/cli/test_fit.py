@@ -338,7 +338,15 @@ def test_mistakes_with_tables_leave_nothing(
         ),
         (
             ["--method", "mde", "--validation", "a", "--guard", "b"],
-            "Expected --method bydore with --guard, found 'mde': other methods know no guards",
+            "Expected --method bydore with --guard, found 'mde': it minimises the mean",
+        ),
+        (
+            ["--method", "regmix", "--objective", "worst"],
+            "Expected --method bydore with --objective worst, found 'regmix': it minimises the",
+        ),
+        (
+            ["--runs", "x", "--target", "y", "--objective", "none_worse"],
+            "Expected --method bydore with --objective none_worse, found --runs: it minimises",
         ),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (
