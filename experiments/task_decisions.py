@@ -230,16 +230,23 @@ def fitted(
     return fits.fit(name, problem, options, place).mixture.as_dict()
 
 
-def judged(run: Measured, config: TaskDecisionsConfig, proxies: Path) -> trials.Problem:
-    """Returns the problem whose models are read on the judging documents."""
+def groups_in(path: str | None, run: Measured) -> dict[str, list[str]]:
+    """Returns the groups of targets in a file; without one all of a search's in one."""
+    if path is None:
+        return {"all": [*run.domains.validation_shares]}
+    groups: dict[str, list[str]] = files.plain_json(Path(path).read_text(encoding="utf-8"))
+    return groups
+
+
+def judged(run: Measured, judge: Sequence[str], seed: int, proxies: Path) -> trials.Problem:
+    """Returns the problem whose models are read on the documents in files that judge, or without
+    any on the targets'."""
     options = run.options
-    if config.judge:
-        question = replace(options.question, validation=[str(Path(f)) for f in config.judge])
+    if judge:
+        question = replace(options.question, validation=[str(Path(file)) for file in judge])
         options = replace(options, question=question)
-    options = replace(options, run=replace(options.run, seed=config.seed))
-    domains = setup.domains_of(
-        options, setup.load_domains(options).corpus, config.seed, search=True
-    )
+    options = replace(options, run=replace(options.run, seed=seed))
+    domains = setup.domains_of(options, setup.load_domains(options).corpus, seed, search=True)
     if {*domains.validation_shares} != {*run.domains.validation_shares}:
         raise ValueError("Expected files to judge with of the targets' names, found others")
     return search.plain_problem(options, domains, proxies).read_on_all()
@@ -320,10 +327,8 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
     for number, path in enumerate(config.search):
         run, beside = read_search(Path(path)), config.rivals is None or number < config.rivals
         seed = run.options.run.seed
-        groups = {"all": [*run.domains.validation_shares]}
-        if config.groups is not None:
-            groups = files.plain_json(Path(config.groups).read_text(encoding="utf-8"))
-        problem = problem or judged(run, config, proxies)
+        groups = groups_in(config.groups, run)
+        problem = problem or judged(run, config.judge, config.seed, proxies)
         with cost.part("targets"):
             found = {
                 group: proposed(run, of, config, proxies, tries=beside and group in config.tried)

@@ -18,7 +18,7 @@ HERE += ["tables", "law"]
 # Each has a test file of its own.
 ELSEWHERE = ["case1", "case2", "scheduling", "compare", "regmix_pile", "decisions", "drift"]
 ELSEWHERE += ["few_runs", "study", "tasks", "response_ranks"]
-ELSEWHERE += ["task_decisions"]
+ELSEWHERE += ["task_decisions", "task_scale"]
 
 
 def test_every_experiment_is_run_here() -> None:

@@ -1,4 +1,4 @@
-"""The experiment on responses in smoke size: plants, and ranks of known mixtures."""
+"""The experiments on tasks in smoke size: what responses say, decisions, a larger model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import PROXY
 from test_ask import searched
 
 
@@ -57,12 +58,13 @@ def test_task_decisions_in_smoke_size(
     groups = tmp_path / "groups.json"
     groups.write_text(json.dumps({"both": ["b", "c"], "one": ["b"]}))
     given = ("--groups", str(groups), "--known", str(known), "--runs", "8", "--smoke")
-    more = ("--trials", "1", "--tried", "one")
+    more = ("--trials", "1", "--tried", "one", "--methods", "mixmin", "--budget", "9")
     found = experiment("task_decisions", str(measured), *given, *more)
     (one,) = found["searches"]
     assert {*one["means"]} == {"both", "one"}
     own = {"law", "composition", "gradients", "trials", "natural"}
-    assert own | {"best of 9 runs", "merged branches", "RegMix on 8 runs"} <= {*one["means"]["one"]}
+    rivals = {"best of 9 runs", "merged branches", "RegMix on 8 runs", "mixmin"}
+    assert own | rivals <= {*one["means"]["one"]}
     assert "trials" not in one["means"]["both"]
     table = json.loads(known.read_text())
     best = np.array([one["weights"]["best of 9 runs, one"][name] for name in table["domains"]])
@@ -73,3 +75,15 @@ def test_task_decisions_in_smoke_size(
     assert found["held"]["natural"]["share"] == pytest.approx(
         sum(row["low"] <= row["measured"] <= row["high"] for row in rows) / len(rows)
     )
+    (tmp_path / "run").rename(tmp_path / "decisions")
+    results = str(tmp_path / "decisions" / "results.json")
+    given = ("--known", str(known), "--ranked", "3", "--groups", "one", "--times", "2", "--smoke")
+    scaled = experiment("task_scale", results, *given, "--model", str(PROXY))
+    (larger,) = scaled["searches"]
+    assert larger["proxy"] == {"one": {"law": one["means"]["one"]["law"]}}
+    assert {*larger["ranks"]} == {
+        f"{way}, of {what}"
+        for way in ("responses", "small proxy")
+        for what in ("a task", "the mean")
+    }
+    assert scaled["cost"]["parts"]["fresh"]["seconds"] > 0
