@@ -42,6 +42,7 @@ its runs, merged branches, and regressions on some runs."""
 OF_MERGED = 32  # sequences of each target on which merged models are read
 UNIFORM, NATURAL = "uniform", "natural"
 FORECAST = ("law", "composition", "gradients")  # ways whose losses are predicted
+WITHOUT_TARGET = ("doremi",)  # among the methods
 LINEAR = "algorithm1"  # among the methods: the paper's, a search with linear evidence
 
 
@@ -350,7 +351,8 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
             ):
                 place = f"methods-{seed}"
                 given = (run, of, method, config.budget, folder.path / place)
-                kept = folder.kept(f"{place}/{method}-{group}".replace(" ", "-"))
+                which = "any" if method in WITHOUT_TARGET else group.replace(" ", "-")
+                kept = folder.kept(f"{place}/{method}-{which}")
                 own = kept.get_or(partial(fitted, *given))
                 others[group][method] = np.array([own[name] for name in run.domains.names])
         for group, one in found.items():
