@@ -44,6 +44,7 @@ UNIFORM, NATURAL = "uniform", "natural"
 FORECAST = ("law", "composition", "gradients")  # ways whose losses are predicted
 WITHOUT_TARGET = ("doremi",)  # among the methods
 LINEAR = "algorithm1"  # among the methods: the paper's, a search with linear evidence
+METHODS = (*fits.METHODS, LINEAR)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ class TaskDecisionsConfig(Checked):
     known: str | None = option(None, KNOWN + " With it, rivals are trained too.")
     runs: list[int] = option([16], "How many of the known runs a regression learns from.")
     methods: list[str] = option(
-        [], f"Other methods: {', '.join(fits.METHODS)}, or {LINEAR}, the paper's search."
+        [], f"Other methods: {', '.join(METHODS)}; the last is the paper's search."
     )
     budget: float = option(
         6.0, "What each of them may spend, in plain trainings of the proxy.", above=0
@@ -81,8 +82,8 @@ class TaskDecisionsConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.methods:
-            if name not in (*fits.METHODS, LINEAR):
-                raise ValueError(f"Expected one of {', '.join(fits.METHODS)}, found '{name}'")
+            if name not in METHODS:
+                raise ValueError(f"Expected one of {', '.join(METHODS)}, found '{name}'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +209,7 @@ def _mean_loss(trees: Trees, mixtures: np.ndarray) -> np.ndarray:
 
 
 def fitted(
-    run: Measured, names: Sequence[str], method: str, budget: float, folder: Path
+    run: Measured, names: Sequence[str], method: str, budget: float, folder: Path, label: str
 ) -> dict[str, float]:
     """Returns the mixture that another method finds for some targets, within the budget. Its
     proxies are read on all targets, so that those of one group serve the next."""
@@ -227,8 +228,7 @@ def fitted(
     target = run.of(names).validation_shares
     problem = replace(whole, target=target, held_out=whole.evaluated)
     name = "bydore" if method == LINEAR else method
-    place = folder / f"{method} for {', '.join(names)}"[:99]
-    return fits.fit(name, problem, options, place).mixture.as_dict()
+    return fits.fit(name, problem, options, folder / f"{label}-search").mixture.as_dict()
 
 
 def groups_in(path: str | None, run: Measured) -> dict[str, list[str]]:
@@ -350,9 +350,10 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
                 config.methods if beside else (), groups.items()
             ):
                 place = f"methods-{seed}"
-                given = (run, of, method, config.budget, folder.path / place)
                 which = "any" if method in WITHOUT_TARGET else group.replace(" ", "-")
-                kept = folder.kept(f"{place}/{method}-{which}")
+                label = f"{method}-{which}"
+                given = (run, of, method, config.budget, folder.path / place, label)
+                kept = folder.kept(f"{place}/{label}")
                 own = kept.get_or(partial(fitted, *given))
                 others[group][method] = np.array([own[name] for name in run.domains.names])
         for group, one in found.items():

@@ -103,7 +103,9 @@ def task_scale(options: TaskScaleOptions, resume: Path | None) -> None:
         for group in config.groups or one["means"]:
             for way in config.ways:
                 if (weights := one["weights"].get(f"{way}, {group}")) is None:
-                    raise ValueError(f"Expected a way of {config.results}, found '{way}'")
+                    raise ValueError(
+                        f"Expected a way and a group of {config.results}, found '{way}, {group}'"
+                    )
                 mixtures[f"{way}, {group}"] = np.array([weights[name] for name in names])
         places = np.array([], int)
         if config.known is not None and not searches:  # the first search's model alone

@@ -17,8 +17,7 @@ HERE = ["probabilistic", "plants", "assumptions", "convergence", "calibration", 
 HERE += ["tables", "law"]
 # Each has a test file of its own.
 ELSEWHERE = ["case1", "case2", "scheduling", "compare", "regmix_pile", "decisions", "drift"]
-ELSEWHERE += ["few_runs", "study", "tasks", "response_ranks"]
-ELSEWHERE += ["task_decisions", "task_scale"]
+ELSEWHERE += ["few_runs", "study", "tasks", "response_ranks", "task_decisions", "task_scale"]
 
 
 def test_every_experiment_is_run_here() -> None:

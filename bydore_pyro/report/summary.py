@@ -1,5 +1,6 @@
 """The first screen of a page: what to train on, what it will do, how surely, what it costs, what
-to collect. Each line is a function of the run; one without anything to say returns None."""
+to collect, and what was asked. Each line is a function of the run; one without anything to say
+returns None."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from bydore_pyro.report.words import (
     times_as_long,
 )
 
-LARGEST = 6  # domains in a sentence
+LARGEST = 6  # names in a sentence
 DEAREST = 3  # domains of which more text would help most
 
 

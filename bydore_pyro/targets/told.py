@@ -174,9 +174,8 @@ def _short_line(name: str, told: Told) -> str:
     stand = f"{told.standing_in_any:,} also stand in training text"
     parts = [
         _size_of(told),
-        f"{told.contexts_cut:,} lose their beginning" * bool(told.contexts_cut),
-        f"{told.answers_cut:,} lose the beginning of an answer" * bool(told.answers_cut),
-        f"{sum(told.left_out.values()):,} rows left out" * bool(told.left_out),
+        *_cut(told),
+        f"left out: {_left_out(told)}" * bool(told.left_out),
         (stand + ", left out of it" * told.dropped) * bool(told.standing_in_any),
     ]
     source = f" ({told.source})" * bool(told.source)
@@ -186,18 +185,13 @@ def _short_line(name: str, told: Told) -> str:
 def lines_of(name: str, told: Told) -> list[str]:
     """Returns what a user reads of a task, a line each; cautions begin with "warning"."""
     lines = [f"target '{name}': {_size_of(told)}" + (f" ({told.source})" * bool(told.source))]
-    losses = [
-        f"{told.contexts_cut:,} questions lose their beginning" * bool(told.contexts_cut),
-        f"{told.answers_cut:,} lose the beginning of an answer" * bool(told.answers_cut),
-    ]
-    if any(losses):
+    if losses := _cut(told):
         lines.append(
-            f"target '{name}': {' and '.join(filter(None, losses))}, to fit in a sequence; "
+            f"target '{name}': {' and '.join(losses)}, to fit in a sequence; "
             "a larger --sequence_length keeps more"
         )
     if told.left_out:
-        reasons = listed([f"{n:,} {reason}" for reason, n in told.left_out.items()], FEW_NAMES)
-        lines.append(f"target '{name}': left out: {reasons}")
+        lines.append(f"target '{name}': left out: {_left_out(told)}")
     if told.compared is not None:
         lines.append(f"target '{name}': {_of_standing(told, told.compared)}")
     return [*lines, *(f"warning: target '{name}': {caution}" for caution in told.cautions)]
@@ -214,6 +208,18 @@ def _size_of(told: Told) -> str:
         *(["scored by the share of the right choice"] if told.score == "choice" else []),
     ]
     return ", ".join(parts)
+
+
+def _cut(told: Told) -> list[str]:
+    """Returns in words what is lost to fit in a sequence."""
+    found = [f"{told.contexts_cut:,} questions lose their beginning"] * bool(told.contexts_cut)
+    return found + [f"{told.answers_cut:,} lose the beginning of an answer"] * bool(
+        told.answers_cut
+    )
+
+
+def _left_out(told: Told) -> str:
+    return listed([f"{n:,} {reason}" for reason, n in told.left_out.items()], FEW_NAMES)
 
 
 def _of_standing(told: Told, compared: int) -> str:

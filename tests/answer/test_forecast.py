@@ -23,6 +23,7 @@ from torch.distributions import Dirichlet
 
 from bydore_pyro.answer.forecast import (
     ALL,
+    SCATTER,
     WORST,
     Curve,
     Difference,
@@ -186,6 +187,15 @@ def test_what_is_not_explained_is_known_at_the_runs_alone() -> None:
     assert spread(trials, tried) > spread(planted_forecast(runs=4), tried) + 0.02, (
         "the target's own loss was not read there"
     )
+
+
+def test_the_level_of_a_task_scatters_half_as_far_as_that_of_a_text() -> None:
+    known, made = planted_forecast().known, MADE["one"][None]
+    target = Target(importance=1.0, compositions=made, unexplained=0.8)
+    both = (target, dataclasses.replace(target, unit="bits"))
+    text, task = (forecast_of(NAMES, known, {"one": one}) for one in both)
+    assert float(text.scatter.std()) == pytest.approx(0.8 * SCATTER, rel=0.1)
+    assert float(task.scatter.std()) == pytest.approx(0.8 * SCATTER / 2, rel=0.1)
 
 
 def test_targets_together_are_their_mean_or_the_worst() -> None:

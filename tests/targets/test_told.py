@@ -187,7 +187,9 @@ def test_of_many_tasks_each_has_one_line() -> None:
     lines = lines_of_all({**many, "short": few})
     assert len(lines) == SEVERAL + 1 + 2 + 2
     assert lines[0].startswith("target 'exam0': 300 questions, split validation")
-    assert "; 12 lose their beginning; 2 also stand in training text (300 rows)" in lines[0]
+    assert (
+        "; 12 questions lose their beginning; 2 also stand in training text (300 rows)" in lines[0]
+    )
     assert lines[-4:] == [
         "a larger --sequence_length keeps more of the questions that are cut",
         "--drop_copies leaves out the training documents that contain questions",
