@@ -94,6 +94,7 @@ class DecisionsConfig(Checked):
     )
     target_seeds: int = option(5, "Number of searches, each with a fresh model.", least=1, most=100)
     times: list[int] = option([1], "Lengths of the fresh models, in lengths of the search.")
+    mixtures: list[str] = option([*MIXTURES], "The mixtures that are trained; the law's always is.")
     judge: str | None = option(
         None, "Fresh models' shape: a folder with config.json, or a hub name. Default: the proxy's."
     )
@@ -103,6 +104,9 @@ class DecisionsConfig(Checked):
         for name in self.questions or ():
             if name not in QUESTIONS:
                 raise ValueError(f"Expected one of {', '.join(QUESTIONS)}, found '{name}'")
+        for name in self.mixtures:
+            if name not in MIXTURES:
+                raise ValueError(f"Expected one of {', '.join(MIXTURES)}, found '{name}'")
         if not self.times or min(self.times) < 1:
             raise ValueError(f"Expected --times of 1 and more, found {self.times}")
 
@@ -172,7 +176,8 @@ def one_seed(
     sizes = Mixture(names=domains.names, weights=tuple(problem.token_shares.tolist())).as_dict()
     found: dict[str, dict[str, Any]] = {}
     for times in options.decisions.times:
-        compared = [of for of in MIXTURES if of != "natural" or times == 1]
+        asked = {MIXTURES[0], *options.decisions.mixtures}
+        compared = [of for of in MIXTURES if of in asked and (of != "natural" or times == 1)]
         tokens = None if times == 1 else times * float(options.run_tokens)
         answers = {}
         for name in options.decisions.questions or asked_of(domains.names):
@@ -259,7 +264,10 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
             told = [told_of(one["answer"]["differences"], name) for one in seeds]
             predicted = [one["loss"] for one in told if one is not None]
             worst = [max(one["by_target"].values()) for one in seeds if one["by_target"]]
-            apart = [with_error(law - [one[of] for one in seeds]) for of in ("match", "uniform")]
+            apart = [
+                with_error(law - [one[of] for one in seeds]) if of in seeds[0] else ""
+                for of in ("match", "uniform")
+            ]
             ends = [f"{np.mean(predicted):+.3f}", " ".join(f"{one:+.3f}" for one in worst)]
             rows.append([times, name, f"{law.mean():.3f}", *apart, *ends])
     return markdown(header, rows)

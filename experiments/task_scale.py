@@ -99,14 +99,14 @@ def task_scale(options: TaskScaleOptions, resume: Path | None) -> None:
         run = read_search(Path(one["search"]))
         names, groups = run.domains.names, groups_in(given["groups"], run)
         problem = problem or judged(larger(run, config), given["judge"], given["seed"], proxies)
-        mixtures = {n: setup.weights_of(n, run.domains).numpy() for n in (UNIFORM, NATURAL)}
+        mixtures = {UNIFORM: setup.weights_of(UNIFORM, run.domains).numpy()}
         for group in config.groups or one["means"]:
             for way in config.ways:
-                if (weights := one["weights"].get(f"{way}, {group}")) is None:
+                if (weights := one["weights"].get(_label(way, group))) is None:
                     raise ValueError(
                         f"Expected a way and a group of {config.results}, found '{way}, {group}'"
                     )
-                mixtures[f"{way}, {group}"] = np.array([weights[name] for name in names])
+                mixtures[_label(way, group)] = np.array([weights[name] for name in names])
         places = np.array([], int)
         if config.known is not None and not searches:  # the first search's model alone
             known = read_known(Path(config.known), names)
@@ -119,7 +119,7 @@ def task_scale(options: TaskScaleOptions, resume: Path | None) -> None:
         for group in config.groups or one["means"]:
             found["means"][group] = {
                 way: float(np.mean([losses[n][t] - losses[UNIFORM][t] for t in groups[group]]))
-                for way, n in {w: f"{w}, {group}" for w in config.ways}.items()
+                for way, n in {w: _label(w, group) for w in config.ways}.items()
             }
             found["proxy"][group] = {way: one["means"][group][way] for way in config.ways}
         if len(places):
@@ -127,6 +127,10 @@ def task_scale(options: TaskScaleOptions, resume: Path | None) -> None:
         searches.append(found)
     content = rounded({"searches": searches}, 5)
     leave(folder, options, content, cost, table_of(content), seed=config.seed)
+
+
+def _label(way: str, group: str) -> str:
+    return way if way == NATURAL else f"{way}, {group}"
 
 
 def table_of(content: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from planted_laws import planted
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-from bydore_pyro.answer.forecast import Forecast, RunLosses, Target, forecast_of
+from bydore_pyro.answer.fitting import Target, forecast_of
+from bydore_pyro.answer.forecast import Forecast, RunLosses
 from bydore_pyro.answer.question import Question, TargetRun
 from bydore_pyro.law.goal import Goal
 

@@ -16,7 +16,16 @@ ROOT = Path(__file__).parents[1]
 HERE = ["probabilistic", "plants", "assumptions", "convergence", "calibration", "reuse_guide"]
 HERE += ["tables", "law"]
 # Each has a test file of its own.
-ELSEWHERE = ["case1", "case2", "scheduling", "compare", "regmix_pile", "decisions", "drift"]
+ELSEWHERE = [
+    "composition_at_scale",
+    "case1",
+    "case2",
+    "scheduling",
+    "compare",
+    "regmix_pile",
+    "decisions",
+    "drift",
+]
 ELSEWHERE += ["few_runs", "study", "tasks", "response_ranks", "task_decisions", "task_scale"]
 
 

@@ -14,13 +14,13 @@ from .draws import sums_of_draws as sums_of_draws
 from .explorer import Explorer as Explorer
 from .explorer import ForecastRecord as ForecastRecord
 from .explorer import explorer_of as explorer_of
+from .fitting import Target as Target
+from .fitting import forecast_of as forecast_of
 from .forecast import Difference as Difference
 from .forecast import Expected as Expected
 from .forecast import Forecast as Forecast
 from .forecast import Noise as Noise
 from .forecast import RunLosses as RunLosses
-from .forecast import Target as Target
-from .forecast import forecast_of as forecast_of
 from .forecast import number_of_draws as number_of_draws
 from .noise import MOST_RUNS as MOST_RUNS
 from .noise import Needed as Needed

@@ -21,17 +21,15 @@ from planted_forecasts import (
 from scipy.stats import spearmanr
 from torch.distributions import Dirichlet
 
+from bydore_pyro.answer.fitting import SCATTER, Target, forecast_of
 from bydore_pyro.answer.forecast import (
     ALL,
-    SCATTER,
     WORST,
     Curve,
     Difference,
     Expected,
     Forecast,
-    Target,
     ends,
-    forecast_of,
     number_of_draws,
 )
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from planted_forecasts import MADE, UNIFORM, planted_forecast
 
-from bydore_pyro.answer.forecast import ALL, Forecast, Noise, _off_the_law, noise_variance
+from bydore_pyro.answer.forecast import ALL, Forecast, Noise, noise_variance, off_the_law
 from bydore_pyro.answer.noise import MOST_RUNS, Needed, needed, noise_of, noise_of_runs
 
 NEAR = torch.tensor([0.3, 0.2, 0.15, 0.15, 0.2]).double()  # to equal weights
@@ -20,7 +20,7 @@ def test_the_noise_of_a_text_is_that_of_draws_of_it() -> None:
     """Some of it is shared by all domains."""
     made = torch.tensor([[0.7, 0.3, 0.0], [0.2, 0.2, 0.9]]).double()
     sigma = torch.tensor([[0.1, 0.2, 0.05]]).double()
-    drawn = _off_the_law(sigma.expand(200_000, 1, 3), seed=5) @ made.T
+    drawn = off_the_law(sigma.expand(200_000, 1, 3), seed=5) @ made.T
     torch.testing.assert_close(noise_variance(made, sigma), drawn[:, 0].var(0), rtol=0.02, atol=0)
 
 

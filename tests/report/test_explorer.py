@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from bydore_pyro.answer.explorer import explorer_of
-from bydore_pyro.answer.forecast import Forecast, RunLosses, Target, forecast_of
+from bydore_pyro.answer.fitting import Target, forecast_of
+from bydore_pyro.answer.forecast import Forecast, RunLosses
 from bydore_pyro.answer.question import Question
 from bydore_pyro.errors import DataError
 from bydore_pyro.files.run_folder import RunFolder

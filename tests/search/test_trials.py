@@ -12,7 +12,7 @@ from method_options import WITHHELD, options_for
 
 from bydore_pyro.answer.answer import candidate
 from bydore_pyro.answer.best import best_of
-from bydore_pyro.answer.forecast import Target, forecast_of
+from bydore_pyro.answer.fitting import Target, forecast_of
 from bydore_pyro.answer.steps import FIRST, LAW
 from bydore_pyro.files.run_folder import RunFolder
 from bydore_pyro.measure.readings import read_readings
