@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import partial
 from inspect import get_annotations
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import torch
@@ -22,10 +22,20 @@ from bydore_pyro.files import RunFolder
 from bydore_pyro.mixture import jitter
 from bydore_pyro.pieces import run_pieces
 from bydore_pyro.proxy import Cost, Proxy, number_of_processes
-from bydore_pyro.search import plain_problem
-from bydore_pyro.setup import SMOKE, Found, Options, begin_run, domains_of, results_of
+from bydore_pyro.search import plain_problem, search
+from bydore_pyro.setup import (
+    SMOKE,
+    Found,
+    Options,
+    begin_run,
+    domains_of,
+    is_finished,
+    load_domains,
+    results_of,
+)
 from bydore_pyro.trials import FinishedRun, PlannedRun, Problem, train_runs
 
+T = TypeVar("T", bound=Options)
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
 JUDGED = 512  # sequences of a domain by which models are judged, where it has so many
@@ -173,6 +183,28 @@ def fresh_models(
     ]
     runs = train_runs(problem, planned, label)
     return {name: runs[count * i : count * (i + 1)] for i, name in enumerate(mixtures)}
+
+
+def searched(options: T, path: Path, seed: int, validation: Sequence[str]) -> tuple[T, Domains]:
+    """Searches for targets, where that has not been done.
+
+    Args:
+        options: Of the search.
+        path: Its folder; a search that was stopped there is gone on with.
+        seed: Of the search.
+        validation: The targets, as `--validation` takes them.
+
+    Returns:
+        The options of this search, and its domains.
+    """
+    run = dataclasses.replace(options.run, seed=seed, out=str(path))
+    question = dataclasses.replace(options.question, validation=list(validation))
+    own = dataclasses.replace(options, run=run, question=question)
+    domains = load_domains(own)
+    if not is_finished(path):
+        resume = (path / "config.json").exists()
+        search(own, domains, RunFolder(path, resume=resume), "search")
+    return own, domains
 
 
 def run_variants(

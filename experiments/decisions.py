@@ -13,32 +13,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from common import fresh_models, leave, markdown, run_main, with_error
+from common import fresh_models, leave, markdown, run_main, searched, with_error
 
 from bydore_pyro.answer import candidate
 from bydore_pyro.ask import ask
 from bydore_pyro.command_line import Checked, TokenCount, option
-from bydore_pyro.data import Domains
 from bydore_pyro.files import RunFolder, plain
 from bydore_pyro.law import Objective
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
-from bydore_pyro.search import plain_problem, search
+from bydore_pyro.search import plain_problem
 from bydore_pyro.setup import (
     AskConfig,
     Options,
     QuestionConfig,
     begin_run,
-    is_finished,
-    load_domains,
 )
 
 ABOUT = """Find mixtures for many targets out of one search a seed, by the law of losses and by the
 match, and train fresh models on them, as long as the search and longer."""
-T = TypeVar("T", bound=Options)
 JUDGED = 128  # sequences of a domain
 MIXTURES = ("law", "match", "uniform", "natural")
 
@@ -143,33 +139,12 @@ def answer(path: Path, asked: Asked, tokens: float | None) -> dict[str, Any]:
     }
 
 
-def searched_on_all(options: T, path: Path, seed: int) -> tuple[T, Domains]:
-    """Searches on all domains, all of them its target, where that has not been done.
-
-    Args:
-        options: Of the search.
-        path: Its folder; a search that was stopped there is gone on with.
-        seed: Of the search.
-
-    Returns:
-        The options of this search, and its domains.
-    """
-    run = dataclasses.replace(options.run, seed=seed, out=str(path))
-    question = dataclasses.replace(options.question, validation=["all"])
-    own = dataclasses.replace(options, run=run, question=question)
-    domains = load_domains(own)
-    if not is_finished(path):
-        resume = (path / "config.json").exists()
-        search(own, domains, RunFolder(path, resume=resume), "search")
-    return own, domains
-
-
 def one_seed(
     options: DecisionsOptions, folder: RunFolder, seed: int, cost: Cost
 ) -> dict[str, dict[str, Any]]:
     """Returns, by length and question, the losses of fresh models on a seed's answers."""
     path = folder.path / f"seed-{seed}"
-    own, domains = searched_on_all(options, path, seed)
+    own, domains = searched(options, path, seed, ["all"])
     judge = dataclasses.replace(own.run, proxy=options.decisions.judge or own.run.proxy)
     judged_by = dataclasses.replace(own, run=judge)
     problem = plain_problem(judged_by, domains, folder.path / "proxies")

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import leave, markdown, run_main, with_error
-from decisions import QUESTIONS, searched_on_all, shares_of
+from common import leave, markdown, run_main, searched, with_error
+from decisions import QUESTIONS, shares_of
 from torch import Tensor
 
 from bydore_pyro.ask import ask
@@ -135,7 +135,7 @@ def drift(options: DriftOptions, resume: Path | None) -> None:
     cost = Cost()
     for seed in range(options.run.seed, options.run.seed + options.drift.target_seeds):
         path = folder.path / f"seed-{seed}"
-        searched_on_all(options, path, seed)
+        searched(options, path, seed, ["all"])
         results[str(seed)] = drift_of(path)
         cost.add(json.loads((path / "metrics.json").read_text("utf-8"))["search"]["parts"])
     leave(folder, options, {"pairs": results}, cost, table(results, options.batch_tokens))

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import fresh_models, leave, markdown, run_main, with_error
-from decisions import JUDGED, QUESTIONS, searched_on_all, shares_of
+from common import fresh_models, leave, markdown, run_main, searched, with_error
+from decisions import JUDGED, QUESTIONS, shares_of
 from regressions import Kind, fit_regression
 from torch import Tensor
 
@@ -148,7 +148,7 @@ def few_runs(options: FewRunsOptions, resume: Path | None) -> None:
     if resume is None:
         folder.write_config("few_runs", options.as_dict())
     path = folder.path / "search"
-    own, domains = searched_on_all(options, path, options.run.seed)
+    own, domains = searched(options, path, options.run.seed, ["all"])
     problem = plain_problem(own, domains, folder.path / "proxies").read_on_all()
     most = max(config.counts)
     drawn = {

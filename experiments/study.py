@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from common import rounded
 from compare_targets import TARGETS
@@ -21,7 +22,7 @@ from bydore_pyro.terminal import tell
 ABOUT = """Run the study's experiments, each in its own folder. Keep the results that the figures
 need, and draw every figure. If it is interrupted, the same command continues where it stopped and
 does not repeat finished experiments. It takes about thirteen hours of a core, by an estimate from
-its parts; --only divides it between terminals."""
+its parts; --only divides it between terminals. With --tasks the decisions on tasks are run too."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
@@ -36,6 +37,8 @@ EXPERIMENTS = {  # the longest first
     "convergence": [],
     "calibration": [],
 }
+# Of the folder of --tasks, on --data; the first leaves what the second takes.
+OF_TASKS = ("task_searches", "task_decisions")
 FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
 # Of results, where it is not the experiment's name.
 PLACES = {"decisions": "decisions/environment"}
@@ -70,6 +73,9 @@ class StudyConfig(Checked):
         "figures/; with --smoke a folder in --out.",
     )
     only: list[str] = option(list(EXPERIMENTS), "The experiments to run.")
+    tasks: str | None = option(None, "Folder of tasks, as of task_searches: they are run too.")
+    data: str | None = option(None, "Text for the tasks. Default: the environment's.")
+    groups: str | None = option(None, "Groups of tasks, as of task_decisions.")
     cache: str | None = option(None, "Folder of cached token stores.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
@@ -78,6 +84,8 @@ class StudyConfig(Checked):
         for name in self.only:
             if name not in EXPERIMENTS:
                 raise ValueError(f"Expected one of {', '.join(EXPERIMENTS)}, found '{name}'")
+        if self.tasks is None and (self.data or self.groups):
+            raise ValueError("Expected --tasks with --data and --groups, found none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +99,12 @@ def study(config: StudyConfig) -> None:
     """Runs, keeps, draws."""
     out = Path(config.out or ("runs/study-smoke" if config.smoke else "runs/study"))
     figures = Path(config.figures or (out / "figures" if config.smoke else ROOT / "figures"))
-    for name in config.only:
+    names = [*config.only, *(OF_TASKS if config.tasks else ())]
+    for name in names:
         run_experiment(name, out / name, config)
-        keep(name, out / name, figures / "results")
-    print(f"In {figures / 'results'}: {', '.join(config.only)}.")
+        if name != OF_TASKS[0]:
+            keep(name, out / name, figures / "results")
+    print(f"In {figures / 'results'}: {', '.join(n for n in names if n != OF_TASKS[0])}.")
     if set(config.only) == set(EXPERIMENTS):
         for name in FIGURES:
             call("figures", name, ["--folder", str(figures)])
@@ -112,9 +122,24 @@ def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
     if (run / "config.json").exists():
         given = ["--resume", str(run)]
     else:
-        given = [*EXPERIMENTS[name], "--out", str(run), *(["--smoke"] if config.smoke else [])]
-        given += ["--cache", config.cache] if config.cache else []
+        given = [*arguments_of(name, run.parent, config), "--out", str(run)]
+        given += ["--smoke"] if config.smoke else []
     call("experiments", name, given)
+
+
+def arguments_of(name: str, out: Path, config: StudyConfig) -> list[str]:
+    """Returns the options of an experiment."""
+    searches, decisions = OF_TASKS
+    if name == decisions:
+        found = out / searches
+        groups = ["--groups", config.groups] if config.groups else []
+        judge = ["--judge", *map(str, sorted((found / "judge").iterdir()))]
+        return [*map(str, sorted(found.glob("seed-*"))), *judge, *groups]
+    given = ["--cache", config.cache] if config.cache else []
+    if name == searches:
+        assert config.tasks is not None
+        return ["--tasks", config.tasks, *(["--data", config.data] if config.data else []), *given]
+    return [*EXPERIMENTS[name], *given]
 
 
 def call(folder: str, name: str, arguments: list[str]) -> None:
@@ -133,6 +158,7 @@ def keep(name: str, run: Path, results: Path) -> None:
         keep_run(run, RunFolder(results / "case1", resume=True))  # it may hold an earlier one
         return
     content = rounded(json.loads((run / "results.json").read_text(encoding="utf-8")), DIGITS)
+    content = without_places(content)
     texts = {
         ".json": json.dumps(content, separators=(",", ":")) + "\n",
         ".md": (run / "table.md").read_text(encoding="utf-8"),
@@ -140,6 +166,15 @@ def keep(name: str, run: Path, results: Path) -> None:
     for suffix, text in texts.items():
         with appearing_file(results / f"{PLACES.get(name, name)}{suffix}") as aside:
             aside.write_text(text, encoding="utf-8")
+
+
+def without_places(value: Any) -> Any:
+    """Returns results with the last part of each absolute path in its place."""
+    if isinstance(value, dict):
+        return {name: without_places(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_places(each) for each in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def keep_run(run: Path, folder: RunFolder) -> None:

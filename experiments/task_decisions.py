@@ -61,7 +61,9 @@ class TaskDecisionsConfig(Checked):
     known: str | None = option(None, KNOWN + " With it, rivals are trained too.")
     runs: list[int] = option([16], "How many of the known runs a regression learns from.")
     methods: list[str] = option(
-        [], f"Other methods: {', '.join(METHODS)}; the last is the paper's search."
+        [],
+        f"Other methods: {', '.join(METHODS)}; the last is the paper's search. NAME=N: for the "
+        "first N searches that have rivals alone.",
     )
     budget: float = option(
         6.0, "What each of them may spend, in plain trainings of the proxy.", above=0
@@ -81,9 +83,17 @@ class TaskDecisionsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.methods:
-            if name not in METHODS:
-                raise ValueError(f"Expected one of {', '.join(METHODS)}, found '{name}'")
+        for entry in self.methods:
+            name, equals, count = entry.partition("=")
+            if name not in METHODS or (equals and not count.isdecimal()):
+                raise ValueError(f"Expected {', '.join(METHODS)} or NAME=N, found '{entry}'")
+
+    def methods_of(self, number: int) -> list[str]:
+        """Returns the other methods that a search has beside it, by its place."""
+        if self.rivals is not None and number >= self.rivals:
+            return []
+        pairs = (entry.partition("=") for entry in self.methods)
+        return [name for name, _, count in pairs if not count or number < int(count)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,9 +356,7 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
             for group, of in groups.items():
                 others[group] |= rivals(known, of, merged, config.runs, config.seed + seed)
         with cost.part("methods"):
-            for method, (group, of) in itertools.product(
-                config.methods if beside else (), groups.items()
-            ):
+            for method, (group, of) in itertools.product(config.methods_of(number), groups.items()):
                 place = f"methods-{seed}"
                 which = "any" if method in WITHOUT_TARGET else group.replace(" ", "-")
                 label = f"{method}-{which}"

@@ -27,6 +27,7 @@ ELSEWHERE = [
     "drift",
 ]
 ELSEWHERE += ["few_runs", "study", "tasks", "response_ranks", "task_decisions", "task_scale"]
+ELSEWHERE += ["task_searches"]
 
 
 def test_every_experiment_is_run_here() -> None:

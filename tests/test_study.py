@@ -20,9 +20,12 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
-    tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, store: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = subprocess.run
+    (tmp_path / "tasks").mkdir()
+    rows = [json.dumps({"prompt": f"{n} + {n} =", "completion": f" {2 * n}"}) for n in range(20)]
+    (tmp_path / "tasks" / "sums.jsonl").write_text("\n".join(rows))
 
     def fork(words: list[str], **rest: Any) -> subprocess.CompletedProcess[str]:
         if words[0] != sys.executable:  # git, which is asked for the commit
@@ -39,7 +42,8 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     few = ("--domains", "python", "licences", "docstrings")
     case = run_here("case1", "--smoke", "--out", str(runs / "case1"), "--cache", str(cache), *few)
     assert case.returncode == 0, case.stderr
-    only = ("--only", "scheduling", "case1")
+    of_tasks = ("--tasks", str(tmp_path / "tasks"), "--data", str(store))
+    only = ("--only", "scheduling", "case1", *of_tasks)
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", fork)
         done = run_here("study", *given, *only)
@@ -60,6 +64,10 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
         path, whole_path = (r["strategies"]["intra_sampling"]["trajectory"] for r in (kept, found))
         np.testing.assert_allclose(path, whole_path, rtol=1e-4)
         assert "scheduling: done, " in done.stderr
+        decided = json.loads((figures / "results" / "task_decisions.json").read_text())
+        assert decided["config"]["run"]["judge"] == ["sums.jsonl"], "no place is told"
+        searches = [one["search"] for one in decided["searches"]]
+        assert searches == [f"seed-{seed}" for seed in range(5)]
         config = json.loads((figures / "results" / "case1" / "config.json").read_text())
         assert config["run"]["smoke"]
         assert not {"out", "cache"} & set(config["run"]), "what is committed tells no places"

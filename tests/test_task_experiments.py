@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import Run
 from quick import PROXY
+from task_searches import halves
 from test_ask import searched
 
 
@@ -58,7 +61,7 @@ def test_task_decisions_in_smoke_size(
     groups = tmp_path / "groups.json"
     groups.write_text(json.dumps({"both": ["b", "c"], "one": ["b"]}))
     given = ("--groups", str(groups), "--known", str(known), "--runs", "8", "--smoke")
-    more = ("--trials", "1", "--tried", "one", "--methods", "mixmin", "--budget", "9")
+    more = ("--trials", "1", "--tried", "one", "--methods", "mixmin=1", "--budget", "9")
     found = experiment("task_decisions", str(measured), *given, *more)
     (one,) = found["searches"]
     assert {*one["means"]} == {"both", "one"}
@@ -87,3 +90,45 @@ def test_task_decisions_in_smoke_size(
         for what in ("a task", "the mean")
     }
     assert scaled["cost"]["parts"]["fresh"]["seconds"] > 0
+
+
+def test_halves_share_no_document_and_are_the_same_again() -> None:
+    rows = [f"row {n}" for n in range(7)]
+    asked, judge = halves(rows, 0)
+    assert (len(asked), len(judge)) == (3, 4)
+    assert sorted(asked + judge) == rows
+    assert asked != sorted(asked)
+    assert halves(rows, 0) == (asked, judge)
+    assert halves(rows, 1) != (asked, judge)
+
+
+@pytest.mark.slow
+def test_task_searches_in_smoke_size_go_on_to_decisions(
+    tmp_path: Path, smoke: Callable[..., dict], run_here: Run
+) -> None:
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    rows = [
+        json.dumps({"prompt": f"What is {n} plus {n}?", "completion": f" It is {2 * n}."})
+        for n in range(40)
+    ]
+    (tasks / "sums.jsonl").write_text("\n".join(rows) + "\n")
+    (tasks / "packed.jsonl.gz").write_bytes(gzip.compress("\n".join(rows[::-1]).encode()))
+    few = ("--domains", "python", "licences", "docstrings", "--target_seeds", "1")
+    found = smoke("task_searches", "--tasks", str(tasks), *few)
+    assert found["documents"] == {"packed": [20, 20], "sums": [20, 20]}
+    assert found["searches"] == ["seed-0"]
+    run = tmp_path / "run"
+    asked, judge = (
+        {
+            json.loads(row)["completion"]
+            for row in (run / place / "sums.jsonl").read_text().splitlines()
+        }
+        for place in ("asked", "judge")
+    )
+    assert len(asked | judge) == len(asked) + len(judge) == 40
+    given = ("--judge", *map(str, sorted((run / "judge").iterdir())), "--out", "decided", "--smoke")
+    done = run_here("task_decisions", str(run / "seed-0"), *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    means = json.loads((tmp_path / "decided/results.json").read_text())["searches"][0]["means"]
+    assert {"law", "composition", "gradients", "natural"} <= {*means["all"]}
