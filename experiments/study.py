@@ -138,7 +138,8 @@ def arguments_of(name: str, out: Path, config: StudyConfig) -> list[str]:
     given = ["--cache", config.cache] if config.cache else []
     if name == searches:
         assert config.tasks is not None
-        return ["--tasks", config.tasks, *(["--data", config.data] if config.data else []), *given]
+        given += ["--data", config.data] if config.data else []
+        return ["--tasks", config.tasks, *given, *(["--target_seeds", "1"] if config.smoke else [])]
     return [*EXPERIMENTS[name], *given]
 
 

@@ -13,6 +13,7 @@ from torch.distributions import Dirichlet
 from bydore_pyro.answer.fitting import Target, forecast_of
 from bydore_pyro.answer.forecast import Forecast, RunLosses
 from bydore_pyro.answer.question import Question, TargetRun
+from bydore_pyro.law import PER_TOKEN
 from bydore_pyro.law.goal import Goal
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -47,6 +48,7 @@ def planted_forecast(
     noise: float = 0.02,
     unexplained: float = 0.0,
     levels: Mapping[str, float] | None = None,
+    unit: str = PER_TOKEN,
 ) -> Forecast:
     """Of one run on equal weights, read three times on its way, and of other finished ones."""
     given = importance or {"one": 1.0}
@@ -68,7 +70,9 @@ def planted_forecast(
             tokens=tokens, losses=losses, transfer=cross, of_targets=(losses @ made.T + level)[:3]
         ),
         {
-            name: Target(importance=share, compositions=draws[name], unexplained=unexplained)
+            name: Target(
+                importance=share, compositions=draws[name], unexplained=unexplained, unit=unit
+            )
             for name, share in importance.items()
         },
         seed,

@@ -6,9 +6,9 @@
     readings of runs, posteriors of targets --forecast_of--> Forecast       what mixtures will lose
     Matching, Posterior, Question, TriedSteps, Forecast --answer_of--> Answer
 
-A target that the domains cover gets the mixture whose forecast is best. Where they do not, what it
-is made of says too little of its loss: trial runs choose among that mixture and the match's steps;
-without them the match's whole step is taken.
+A target that the domains cover, or a task whose responses were measured, gets the mixture whose
+forecast is best. Of other targets, what they are made of says too little of their loss: trial runs
+choose among that mixture and the match's steps; without them the match's whole step is taken.
 """
 
 from __future__ import annotations
@@ -205,7 +205,9 @@ def answer_of(
 
 def by_law(found: core.Matching, question: Question, forecast: Forecast | None) -> bool:
     """Whether a forecast decides without trial runs: the domains cover the target or are the
-    targets themselves, or something else is asked than the mean.
+    targets themselves, or something else is asked than the mean. It decides for tasks whose
+    responses were measured, too: trials have nothing better to choose from
+    (`docs/results.md`, "Decisions on tasks").
 
     Raises:
         DataError: When something else is asked and nothing is forecast.
@@ -219,7 +221,7 @@ def by_law(found: core.Matching, question: Question, forecast: Forecast | None) 
                 f"{asking}, found none"
             )
         return False
-    known = not forecast.scatter.any()
+    known = not forecast.scatter.any() or (found.left_out is not None and forecast.of_tasks)
     return known or found.unexplained <= covered_up_to(found) or objective != "mean"
 
 

@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 
 from bydore_pyro import files
 from bydore_pyro.errors import listed
-from bydore_pyro.law import LawDraws, law_losses, losses_of
+from bydore_pyro.law import PER_TOKEN, LawDraws, law_losses, losses_of
 
 MOST_DRAWS, FEWEST_DRAWS, PER_DOMAIN = 1000, 200, 20_000  # of the law; of K domains 20,000 / K
 LEVEL = 0.94  # of the intervals
@@ -192,6 +192,13 @@ class Forecast:
         whole = pad(mixtures, (0, self.known.tokens.shape[1] - len(self.names)))
         away = away_from(whole, self.known)
         return targets + self.scatter[:, None] * away.sqrt()[:, None], domains
+
+    @property
+    def of_tasks(self) -> bool:
+        """Whether all targets that count are tasks."""
+        return all(
+            self.units[name] != PER_TOKEN for name, share in self.importance.items() if share > 0
+        )
 
     @property
     def moves(self) -> bool:

@@ -39,6 +39,7 @@ from bydore_pyro.core.matching import (
 __all__ = ["FEWEST_BRANCHES", "Responses", "composition_of", "left_out"]
 
 LEAST_IMPORTANCE = 1e-6  # of gradients that explain nothing of a target
+LEAST_SEEN = 0.1  # of a target, by responses
 FEWEST_BRANCHES = 3  # of which one can be left out
 ALIKE = 0.95  # cosine of the domains' responses to two models, from which on they count as one
 
@@ -161,9 +162,11 @@ def composition_of(gradients: Sequence[RoundEvidence], responses: Responses | No
     """Returns the evidence of gradients and responses together.
 
     Gradients are sharp where domains cover a target, and blind where they do not; responses see in
-    both cases. So each round of gradients counts by the square of what all of them explain. But M
-    branches are no more than M equations. Of more domains, K, gradients count by ``1 - M / K`` at
-    least. Where branches are few (`Responses.are_few`), gradients say what is unexplained.
+    both cases. So each kind counts by the square of what it explains, in that of what the better
+    one explains; of responses a tenth counts as explained, because a branch left out says roughly
+    what they know. But M branches are no more than M equations. Of more domains, K, gradients count
+    by ``1 - M / K`` at least. Where branches are few (`Responses.are_few`), gradients say what is
+    unexplained, and responses count in full.
 
     Args:
         gradients: The rounds of gradients, at least one.
@@ -176,9 +179,11 @@ def composition_of(gradients: Sequence[RoundEvidence], responses: Responses | No
     if responses is None or not responses.evidence.gram.diagonal().sum() > 0:
         return found
     missing = 1 - responses.count / len(responses.domains)
-    counts = max(LEAST_IMPORTANCE, (1 - found.unexplained) ** 2, missing)
+    seen = 1.0 if responses.are_few else max(LEAST_SEEN, 1 - responses.unexplained)
+    best = max(1 - found.unexplained, seen)
+    counts = max(LEAST_IMPORTANCE, ((1 - found.unexplained) / best) ** 2, missing)
     rounds = [*gradients, responses.evidence]
-    both = match(rounds, [counts] * len(gradients) + [1.0])
+    both = match(rounds, [counts] * len(gradients) + [(seen / best) ** 2])
     if responses.are_few:
         return replace(both, of_gradients=found.unexplained)
     return replace(both, left_out=responses.unexplained)

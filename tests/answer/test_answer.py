@@ -176,6 +176,24 @@ def test_a_covered_target_gets_the_mixture_that_is_forecast_to_be_best() -> None
         assert low <= weight <= high
 
 
+def test_the_law_decides_for_tasks_whose_responses_were_measured() -> None:
+    by_responses = dataclasses.replace(covered(0.9), left_out=0.9)
+    tasks, text = (
+        planted_forecast(unexplained=0.9, unit="bits per byte"),
+        planted_forecast(unexplained=0.9),
+    )
+    assert tasks.of_tasks
+    assert by_law(by_responses, question(), tasks)
+    assert not by_law(covered(0.9), question(), tasks), "gradients alone"
+    assert not by_law(by_responses, question(), text)
+    both = planted_forecast({"one": 1.0, "other": 1.0}, unexplained=0.9)
+    mixed = dataclasses.replace(both, units={"one": "bits per byte", "other": both.units["other"]})
+    assert not by_law(by_responses, question(), mixed), "a text is among the targets"
+    answer = answer_of(by_responses, drawn_of_five(), question(), None, tasks)
+    assert answer.mixture.hdi is None, "it is still called a guess"
+    assert answer.mixture.notes[0].startswith("The domains explain hardly anything")
+
+
 def test_pools_are_forecast_as_one_domain_and_told_by_their_own() -> None:
     forecast = planted_forecast()
     asked = question(pools={"a": {"a/x": 0.25, "a/y": 0.75}}, at_least=bound(0, a=0.4))

@@ -74,7 +74,7 @@ def test_what_a_composition_says_of_a_branch_that_it_was_not_fitted_to() -> None
     assert left_out(few[:-1], few[-1]) == 1.0, "of two branches none can be left out"
 
 
-def test_gradients_count_by_the_square_of_what_they_explain() -> None:
+def test_each_kind_counts_by_the_square_of_what_it_explains() -> None:
     generator = torch.Generator().manual_seed(3)
     directions = torch.randn(DOMAINS, 40, generator=generator).double()
     domains = [sample(row, 20 + k) for k, row in enumerate(directions)]
@@ -84,7 +84,9 @@ def test_gradients_count_by_the_square_of_what_they_explain() -> None:
     found = composition_of([covered], responses)
     alone, blind = core.match([covered]), core.match([responses.evidence])
     assert alone.unexplained < 0.02
-    both = core.match([covered, responses.evidence], [(1 - alone.unexplained) ** 2, 1.0])
+    seen = (1 - alone.unexplained, 1 - responses.unexplained)
+    counts = [(one / max(seen)) ** 2 for one in seen]
+    both = core.match([covered, responses.evidence], counts)
     assert torch.allclose(found.optimum, both.optimum)
     assert found.unexplained == responses.unexplained
     # A gradient that no mixture of the domains explains does not move the composition.
@@ -93,6 +95,11 @@ def test_gradients_count_by_the_square_of_what_they_explain() -> None:
     assert core.match([away]).unexplained > 0.8
     assert torch.allclose(composition_of([away], responses).weights, blind.weights, atol=0.05)
     assert composition_of([covered], None).left_out is None
+    # Nor do responses that no composition predicts, where gradients are explained.
+    target = sample(3 * torch.randn(6, generator=generator).double(), 50)
+    odd = Responses(responses.domains, target)
+    assert odd.unexplained == 1.0
+    assert torch.allclose(composition_of([covered], odd).weights, alone.weights, atol=0.05)
 
 
 def test_models_that_say_the_same_count_as_one() -> None:
