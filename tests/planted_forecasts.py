@@ -25,7 +25,15 @@ MADE = {
 }
 LEVEL = 0.3  # of every target above what it is made of, nats per token
 RHO = 0.9  # the first tokens of a domain are worth a little more
+NOISE = 0.02  # of a run, nats per token
 SURE = 300.0  # how concentrated the draws of a composition are
+
+
+def unseen(count: int = 60) -> Tensor:
+    """Mixtures that no run has trained on ``(M, 5)``."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return Dirichlet(torch.ones(5)).sample((count,)).double()
 
 
 def true_losses(mixtures: Tensor, seed: int = 0) -> Tensor:
@@ -45,7 +53,7 @@ def planted_forecast(
     *,
     runs: int = 1,
     seed: int = 0,
-    noise: float = 0.02,
+    noise: float = NOISE,
     unexplained: float = 0.0,
     levels: Mapping[str, float] | None = None,
     unit: str = PER_TOKEN,
