@@ -39,7 +39,6 @@ class CompositionAtScaleConfig(Checked):
     )
     seed: int = option(0, "Of the folds.", least=0, below=2**31)
     out: str | None = option(None, "Folder of the run. Default: runs/composition_at_scale-<time>.")
-    smoke: bool = option(False, "Without effect: the whole run takes seconds.")
 
 
 @dataclass(frozen=True, kw_only=True)

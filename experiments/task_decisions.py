@@ -176,7 +176,9 @@ def proposed(
     if config.trials and tries:
         tried = replace(run.options.search, trials=config.trials)
         plan = search.trial_plan(replace(run.options, search=tried), domains, proxies / "trials")
-        asked = replace(targets, found=replace(targets.found, left_out=1.0))  # else none are run
+        # Else none are run: the law decides for tasks whose responses were measured.
+        uncovered = replace(targets.found, left_out=None, of_gradients=1.0)
+        asked = replace(targets, found=uncovered)
         one, _ = search.answered(question, asked, run.readings, plan, Cost(), seed=seed)
         found["trials"] = setup.weights_in(one.mixture, domains)
     return Proposed({way: weights.numpy() for way, weights in found.items()}, forecast)

@@ -65,6 +65,8 @@ def write_halves(tasks: Path, out: RunFolder, seed: int) -> dict[str, tuple[int,
         if len(rows) < 2:
             raise DataError(f"Expected at least 2 documents in {path}, found {len(rows)}")
         name = path.name.removesuffix(".gz")
+        if name.removesuffix(".jsonl") in found:
+            raise DataError(f"Expected one file of each task, found {name} and {name}.gz")
         parts = halves(rows, seed)
         for place, part in zip((ASKED, JUDGE), parts, strict=True):
             out.write_text(f"{place}/{name}", "\n".join(part) + "\n")

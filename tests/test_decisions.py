@@ -26,6 +26,15 @@ def test_losses_are_those_of_the_targets_by_their_shares() -> None:
     assert apart == {"docstrings": -0.5, "c_headers": -1.0, "stubs": -2.0}
 
 
+def test_a_table_without_the_match_leaves_its_column_empty() -> None:
+    with pytest.raises(ValueError, match="found 'other'"):
+        decisions.DecisionsConfig(mixtures=["other"])
+    one = {"law": 4.0, "uniform": 4.5, "by_target": {}, "answer": {"differences": {}}}
+    one["answer"]["differences"] = {"uniform": {"docstrings": {"loss": -0.4}}}
+    text = decisions.table({"0": {"1": {"docstrings": one}}})
+    assert "| 4.000 |  | -0.500 | -0.400 |  |" in text
+
+
 @pytest.mark.slow
 def test_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
     few = ("--domains", "python", "licences", "docstrings")

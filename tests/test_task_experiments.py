@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 from processes import Run
 from quick import PROXY
-from task_searches import halves
+from task_decisions import TaskDecisionsConfig
+from task_searches import halves, write_halves
 from test_ask import searched
+
+from bydore_pyro.errors import DataError
+from bydore_pyro.files.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -131,4 +135,20 @@ def test_task_searches_in_smoke_size_go_on_to_decisions(
     done = run_here("task_decisions", str(run / "seed-0"), *given, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     means = json.loads((tmp_path / "decided/results.json").read_text())["searches"][0]["means"]
-    assert {"law", "composition", "gradients", "natural"} <= {*means["all"]}
+    assert {"law", "composition", "gradients", "natural", "trials"} <= {*means["all"]}
+    assert any((tmp_path / "decided/proxies/trials").iterdir()), "trials are made, also for tasks"
+
+
+def test_a_method_can_be_run_for_the_first_searches_alone() -> None:
+    config = TaskDecisionsConfig(search=["a"], methods=["mixmin=1", "mde"], rivals=2)
+    assert [config.methods_of(n) for n in range(3)] == [["mixmin", "mde"], ["mde"], []]
+    with pytest.raises(ValueError, match="found 'mixmin=x'"):
+        TaskDecisionsConfig(search=["a"], methods=["mixmin=x"])
+
+
+def test_a_task_in_two_files_is_refused(tmp_path: Path) -> None:
+    rows = b'{"prompt": "a", "completion": "b"}\n' * 2
+    (tmp_path / "quiz.jsonl").write_bytes(rows)
+    (tmp_path / "quiz.jsonl.gz").write_bytes(gzip.compress(rows))
+    with pytest.raises(DataError, match=r"found quiz\.jsonl and quiz\.jsonl\.gz"):
+        write_halves(tmp_path, RunFolder(tmp_path / "run"), 0)
