@@ -76,6 +76,7 @@ class StudyConfig(Checked):
     tasks: str | None = option(None, "Folder of tasks, as of task_searches: they are run too.")
     data: str | None = option(None, "Text for the tasks. Default: the environment's.")
     groups: str | None = option(None, "Groups of tasks, as of task_decisions.")
+    known: str | None = option(None, "Trained mixtures, as of task_decisions, for its rivals.")
     cache: str | None = option(None, "Folder of cached token stores.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
@@ -84,8 +85,8 @@ class StudyConfig(Checked):
         for name in self.only:
             if name not in EXPERIMENTS:
                 raise ValueError(f"Expected one of {', '.join(EXPERIMENTS)}, found '{name}'")
-        if self.tasks is None and (self.data or self.groups):
-            raise ValueError("Expected --tasks with --data and --groups, found none")
+        if self.tasks is None and (self.data or self.groups or self.known):
+            raise ValueError("Expected --tasks with --data, --groups and --known, found none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +133,10 @@ def arguments_of(name: str, out: Path, config: StudyConfig) -> list[str]:
     searches, decisions = OF_TASKS
     if name == decisions:
         found = out / searches
-        groups = ["--groups", config.groups] if config.groups else []
+        given = ["--groups", config.groups] if config.groups else []
+        given += ["--known", config.known] if config.known else []
         judge = ["--judge", *map(str, sorted((found / "judge").iterdir()))]
-        return [*map(str, sorted(found.glob("seed-*"))), *judge, *groups]
+        return [*map(str, sorted(found.glob("seed-*"))), *judge, *given]
     given = ["--cache", config.cache] if config.cache else []
     if name == searches:
         assert config.tasks is not None

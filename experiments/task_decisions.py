@@ -39,9 +39,11 @@ judge them on other documents of the targets; compare what was predicted of them
 lose. Rivals are other methods on the same text and, with a table of trained mixtures, the best of
 its runs, merged branches, and regressions on some runs."""
 
+MERGED = "merged branches"
 OF_MERGED = 32  # sequences of each target on which merged models are read
 UNIFORM, NATURAL = "uniform", "natural"
-FORECAST = ("law", "composition", "gradients")  # ways whose losses are predicted
+LAW = "law"
+FORECAST = (LAW, "composition", "gradients")  # ways whose losses are predicted
 WITHOUT_TARGET = ("doremi",)  # among the methods
 LINEAR = "algorithm1"  # among the methods: the paper's, a search with linear evidence
 METHODS = (*fits.METHODS, LINEAR)
@@ -60,6 +62,11 @@ class TaskDecisionsConfig(Checked):
     )
     known: str | None = option(None, KNOWN + " With it, rivals are trained too.")
     runs: list[int] = option([16], "How many of the known runs a regression learns from.")
+    ways: list[str] = option(
+        [],
+        "Ways whose mixtures are trained, as the table names them, beside the law and --methods. "
+        "Default: all.",
+    )
     methods: list[str] = option(
         [],
         f"Other methods: {', '.join(METHODS)}; the last is the paper's search. NAME=N: for the "
@@ -87,6 +94,10 @@ class TaskDecisionsConfig(Checked):
             name, equals, count = entry.partition("=")
             if name not in METHODS or (equals and not count.isdecimal()):
                 raise ValueError(f"Expected {', '.join(METHODS)} or NAME=N, found '{entry}'")
+
+    def takes(self, way: str) -> bool:
+        """Returns whether the mixtures of a way are trained."""
+        return not self.ways or way in self.ways
 
     def methods_of(self, number: int) -> list[str]:
         """Returns the other methods that a search has beside it, by its place."""
@@ -169,11 +180,11 @@ def proposed(
         raise ValueError(f"Expected a search that read the losses of all domains, found {run.path}")
     gradients = core.draw_posterior(targets.gradients, seed=seed)
     found = {
-        "law": answer.best_of(forecast, question).decision.weights,
+        LAW: answer.best_of(forecast, question).decision.weights,
         "composition": targets.drawn.weights.mean(0),
         "gradients": gradients.weights.mean(0),
     }
-    if config.trials and tries:
+    if config.trials and tries and config.takes("trials"):
         tried = replace(run.options.search, trials=config.trials)
         plan = search.trial_plan(replace(run.options, search=tried), domains, proxies / "trials")
         # Else none are run: the law decides for tasks whose responses were measured.
@@ -181,7 +192,8 @@ def proposed(
         asked = replace(targets, found=uncovered)
         one, _ = search.answered(question, asked, run.readings, plan, Cost(), seed=seed)
         found["trials"] = setup.weights_in(one.mixture, domains)
-    return Proposed({way: weights.numpy() for way, weights in found.items()}, forecast)
+    taken = {w: weights.numpy() for w, weights in found.items() if w == LAW or config.takes(w)}
+    return Proposed(taken, forecast)
 
 
 def rivals(
@@ -192,16 +204,15 @@ def rivals(
     seed: int,
 ) -> dict[str, np.ndarray]:
     """Returns what others propose for some targets: the best of the known mixtures, of merged
-    models, and of regressions on some known runs."""
+    models if they were read, and of regressions on some known runs."""
     truth, order = known.mean(names), np.random.default_rng(seed).permutation(len(known.weights))
     count, even = known.weights.shape[1], np.full(known.weights.shape[1], 1.0)
     found = {
         f"best of {number} runs": known.weights[order[:number]][truth[order[:number]].argmin()]
         for number in (len(truth), *runs)
     }
-    found |= {
-        "merged branches": known.weights[np.mean([merged[name] for name in names], 0).argmin()],
-    }
+    if merged:
+        found[MERGED] = known.weights[np.mean([merged[name] for name in names], 0).argmin()]
     for number in runs:
         some = order[:number]
         weights, losses = known.weights[some], truth[some]
@@ -300,7 +311,7 @@ def compared(
             way: float(np.mean([change(label, n) for n in members]))
             for way, label in labels.items()
         }
-        for way in (*FORECAST, NATURAL):
+        for way in (*filter(labels.__contains__, FORECAST), NATURAL):
             pair = [torch.from_numpy(mixtures[n]).double() for n in (labels[way], UNIFORM)]
             told = found[group].forecast.difference(*pair)
             measured = {name: change(labels[way], name) for name in members}
@@ -350,21 +361,27 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
             of_search = shown(run, run.targets(run.domains))
         mixtures = {n: setup.weights_of(n, run.domains).numpy() for n in (UNIFORM, NATURAL)}
         others: dict[str, dict[str, np.ndarray]] = {group: {} for group in groups}
+        offered = {*FORECAST, "trials"}
         if beside and config.known is not None:
             known = read_known(Path(config.known), run.domains.names)
-            compute = partial(merged_losses, run, known.weights)
-            with cost.part("merged"):
-                merged = folder.kept(f"merged-{seed}").get_or(compute)
+            merged: Mapping[str, np.ndarray] = {}
+            if config.takes(MERGED):
+                compute = partial(merged_losses, run, known.weights)
+                with cost.part("merged"):
+                    merged = folder.kept(f"merged-{seed}").get_or(compute)
             for group, of in groups.items():
-                others[group] |= rivals(known, of, merged, config.runs, config.seed + seed)
+                given = rivals(known, of, merged, config.runs, config.seed + seed)
+                others[group] |= {way: own for way, own in given.items() if config.takes(way)}
+                offered |= {*given, MERGED}
+        if number == 0 and (unknown := {*config.ways} - offered):
+            raise ValueError(f"Expected --ways of {sorted(offered)}, found {sorted(unknown)}")
         with cost.part("methods"):
             for method, (group, of) in itertools.product(config.methods_of(number), groups.items()):
                 place = f"methods-{seed}"
                 which = "any" if method in WITHOUT_TARGET else group.replace(" ", "-")
                 label = f"{method}-{which}"
-                given = (run, of, method, config.budget, folder.path / place, label)
-                kept = folder.kept(f"{place}/{label}")
-                own = kept.get_or(partial(fitted, *given))
+                fit = partial(fitted, run, of, method, config.budget, folder.path / place, label)
+                own = folder.kept(f"{place}/{label}").get_or(fit)
                 others[group][method] = np.array([own[name] for name in run.domains.names])
         for group, one in found.items():
             for way, shares in (*one.weights.items(), *others[group].items()):
@@ -379,12 +396,11 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
                 **{"means": means, "rows": rows},
             }
         )
+    rows = [row for one in searches for row in one["rows"]]
+    ways = dict.fromkeys(row["way"] for row in rows)
     content = {
         "searches": searches,
-        "held": {
-            way: held([row for one in searches for row in one["rows"] if row["way"] == way])
-            for way in (*FORECAST, NATURAL)
-        },
+        "held": {way: held([row for row in rows if row["way"] == way]) for way in ways},
     }
     content = rounded(content, 5)
     leave(folder, options, content, cost, table_of(content), "task_responses", seed=config.seed)

@@ -146,6 +146,21 @@ def test_a_method_can_be_run_for_the_first_searches_alone() -> None:
         TaskDecisionsConfig(search=["a"], methods=["mixmin=x"])
 
 
+@pytest.mark.slow
+def test_some_ways_alone_are_trained(
+    measured: Path, known: Path, tmp_path: Path, experiment: Callable[..., dict], run_here: Run
+) -> None:
+    given = (str(measured), "--known", str(known), "--runs", "8", "--smoke")
+    found = experiment("task_decisions", *given, "--ways", "gradients", "best of 8 runs")
+    (one,) = found["searches"]
+    assert [*one["means"]["all"]] == ["law", "gradients", "best of 8 runs", "natural"]
+    assert [*found["held"]] == ["law", "gradients", "natural"]
+    done = run_here("task_decisions", *given, "--ways", "best of 7 runs", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'best of 9 runs'" in done.stderr
+    assert "found ['best of 7 runs']" in done.stderr
+
+
 def test_a_task_in_two_files_is_refused(tmp_path: Path) -> None:
     rows = b'{"prompt": "a", "completion": "b"}\n' * 2
     (tmp_path / "quiz.jsonl").write_bytes(rows)
