@@ -9,8 +9,9 @@ from common import run_main
 
 ABOUT = """Case 1, modelled on the paper's: find the weights of all domains for a validation set of
 held-out docstrings (Pile-CC in the paper, and with --data pile:FOLDER), by the paper's Algorithm 1
-and by gradient matching. Then train fresh models on both mixtures, on uniform weights and on the
-validation set's own domain alone, and compare. With --evidence linear only Algorithm 1 runs."""
+and by gradient matching, and again without their own domain. Then train fresh models on all
+answers, on uniform weights and on what --compare names, and compare. With --evidence linear only
+Algorithm 1 runs."""
 PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":

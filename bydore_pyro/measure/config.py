@@ -59,10 +59,10 @@ class MatchingConfig(Checked):
     )
     trials: int = option(
         4,
-        "Matching: number of trial runs, if the domains do not cover the target. New proxies train "
-        "on the mixture that minimises the law of losses, on the match, and on steps of half and a "
-        "quarter of its length. Their losses on the target decide. With 0, the match is the "
-        "answer.",
+        "Matching: number of trial runs, if the domains do not cover a target text. New proxies "
+        "train on the mixture that minimises the law of losses, on the match, and on steps of half "
+        "and a quarter of its length. Their losses on the target decide. With 0, the match is the "
+        "answer. For tasks whose responses were measured, the law decides.",
         least=0,
         most=4,
     )

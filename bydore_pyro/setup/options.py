@@ -83,10 +83,10 @@ class RunConfig(Checked):
     evidence: Literal["matching", "linear"] = option(
         "matching",
         "Evidence from which the weights are learned. 'matching' trains the proxy on equal "
-        "weights, measures the gradients of all domains in a few rounds and finds the mixture "
-        "whose gradient matches that of the validation set. 'linear' is the paper's Algorithm 1: "
-        "one hypergradient per step. Options whose help begins with 'Matching' or 'Linear' apply "
-        "only to that evidence.",
+        "weights, measures the gradients of all domains in a few rounds and their responses to "
+        "branches, and finds the mixture that matches those of the validation set. 'linear' is "
+        "the paper's Algorithm 1: one hypergradient per step. Options whose help begins with "
+        "'Matching' or 'Linear' apply only to that evidence.",
     )
     proxy: str = option(
         "models/proxy-tiny", "Proxy model: a folder with config.json, or a hub name."

@@ -57,7 +57,9 @@ class QuestionConfig(Checked):
     data_dir: str | None = option(None, DATA_DIR)
     hub: bool = option(False, HUB)
     drop_copies: bool = option(
-        False, "Leave out documents of --validation that also occur in the training text."
+        False,
+        "Leave out what --validation shares with the training text: documents of the target if it "
+        "is text, training documents if it is a task.",
     )
     objective: law.Objective = option(
         law.Goal.objective,
