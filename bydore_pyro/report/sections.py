@@ -189,7 +189,10 @@ def intervals_words(record: RunRecord) -> str | None:
     best = {
         "law": "under the law of losses, which is not known exactly",
         "trials": "by the trial runs, which do not decide it exactly",
-    }.get(record.metrics.outlook.decided, "by what the target shows, which is known in part")
+    }.get(
+        record.metrics.outlook.decided,
+        "by what gradients and responses show, which is known in part",
+    )
     free = "" if mixture.free_weights is None else " without caps"
     if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
         found.append(
