@@ -191,7 +191,7 @@ def intervals_words(record: RunRecord) -> str | None:
         "trials": "by the trial runs, which do not decide it exactly",
     }.get(
         record.metrics.outlook.decided,
-        "by what gradients and responses show, which is known in part",
+        "by gradients and responses, which are known in part",
     )
     free = "" if mixture.free_weights is None else " without caps"
     if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
