@@ -81,6 +81,11 @@ class TaskDecisionsConfig(Checked):
         "trained. Default: all.",
         least=0,
     )
+    longer: list[int] = option(
+        [],
+        "Lengths of further models on uniform weights, in lengths of the search, from 2: they say "
+        "how much compute each way saves.",
+    )
     trials: int = option(0, "Trial runs of the way that tries.", least=0, most=4)
     tried: list[str] = option(["all"], "Groups of targets for which it tries.")
     proxies: str | None = option(None, "Folder of finished models. Default: in --out.")
@@ -90,6 +95,8 @@ class TaskDecisionsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if min(self.longer, default=2) < 2:
+            raise ValueError(f"Expected --longer of 2 and more, found {self.longer}")
         for entry in self.methods:
             name, equals, count = entry.partition("=")
             if name not in METHODS or (equals and not count.isdecimal()):
@@ -328,6 +335,43 @@ def compared(
     return means, rows
 
 
+def saved(loss: float, lengths: Sequence[float], uniform: Sequence[float]) -> float:
+    """Returns how many times as long as the shortest a model trains on uniform weights for a loss:
+    by straight lines in the logarithm of the length. Less than one for a loss above all; the
+    longest length says that or more.
+
+    Args:
+        loss: Of a mixture, after the shortest.
+        lengths: From the shortest on.
+        uniform: Losses of uniform weights after each, falling.
+    """
+    logs = np.log(lengths) - np.log(lengths[0])
+    if loss > uniform[0]:
+        return float(np.exp(logs[1] * (uniform[0] - loss) / (uniform[0] - uniform[1])))
+    return float(np.exp(np.interp(-loss, -np.array(uniform), logs)))
+
+
+def saved_compute(
+    means: Mapping[str, Mapping[str, float]],
+    groups: Mapping[str, Sequence[str]],
+    losses: Mapping[int, Mapping[str, float]],
+) -> dict[str, dict[str, float]]:
+    """Returns what each way saves of each group, see `saved`.
+
+    Args:
+        means: By how much each way changes the mean of each group from uniform weights.
+        groups: Their targets.
+        losses: Of models on uniform weights on all targets, by length, from 1.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for group, ways in means.items():
+        curve = [float(np.mean([of[name] for name in groups[group]])) for of in losses.values()]
+        found[group] = {
+            way: saved(curve[0] + change, [*losses], curve) for way, change in ways.items()
+        }
+    return found
+
+
 def held(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns how well predictions hold."""
     predicted, measured = (np.array([r[k] for r in rows]) for k in ("predicted", "measured"))
@@ -388,12 +432,18 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
                 mixtures[f"{way}, {group}"] = shares
         with cost.part("fresh"):
             losses = trained(problem, mixtures, FRESH_SEED + seed)
+            uniform = {1: losses[UNIFORM]}
+            for times in sorted(config.longer):
+                longer = replace(problem, steps=times * problem.steps)
+                alone = trained(longer, {UNIFORM: mixtures[UNIFORM]}, FRESH_SEED + seed)
+                uniform[times] = alone[UNIFORM]
         means, rows = compared(found, groups, mixtures, losses)
+        savings = saved_compute(means, groups, uniform) if config.longer else {}
         weights = {n: mixture.by_name(problem.names, w) for n, w in mixtures.items()}
         searches.append(
             {
                 **{"search": path, "responses": of_search, "weights": weights},
-                **{"means": means, "rows": rows},
+                **{"means": means, "rows": rows, "saved": savings},
             }
         )
     rows = [row for one in searches for row in one["rows"]]
@@ -428,6 +478,12 @@ def table_of(content: Mapping[str, Any]) -> str:
     found.append(markdown(["less uniform", "searches", *groups], rows))
     head = [f"{ways[0]} less", "searches", *groups, "better by 2 errors", "worse"]
     found.append(markdown(head, against[1:]))
+    if searches[0]["saved"]:
+        rows = []
+        for way in ways:
+            each = [[s["saved"][g][way] for s in searches if way in s["saved"][g]] for g in groups]
+            rows.append([way, str(max(map(len, each))), *map(_text, each)])
+        found.append(markdown(["times as long on uniform", "searches", *groups], rows))
     rows = []
     for way, one in content["held"].items():
         numbers = (f"{one[n]:+.3f}" for n in ("slope", "bias", "error", "width"))
