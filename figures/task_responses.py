@@ -70,7 +70,7 @@ def draw_predictions(axes: Any, results: Mapping[str, Any]) -> None:
     axes.set_xlabel("predicted change, bits per byte")
     axes.set_ylabel("measured change")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2))
-    panel(axes, "b", "targets, less uniform weights")
+    panel(axes, "b", "targets, minus uniform weights")
 
 
 if __name__ == "__main__":
