@@ -475,8 +475,8 @@ def table_of(content: Mapping[str, Any]) -> str:
             [_beyond(sign * np.array(of)) for of in less].count(True) for sign in (-1, 1)
         )
         against.append([way, count, *map(_text, less), str(better), str(worse)])
-    found.append(markdown(["less uniform", "searches", *groups], rows))
-    head = [f"{ways[0]} less", "searches", *groups, "better by 2 errors", "worse"]
+    found.append(markdown(["minus uniform", "searches", *groups], rows))
+    head = [f"{ways[0]} minus", "searches", *groups, "better by 2 errors", "worse"]
     found.append(markdown(head, against[1:]))
     if searches[0]["saved"]:
         rows = []

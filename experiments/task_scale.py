@@ -140,7 +140,7 @@ def table_of(content: Mapping[str, Any]) -> str:
         for way in ways:
             columns = [[one[k][group][way] for one in searches] for k in ("proxy", "means")]
             rows.append([group, way, str(len(searches)), *map(with_error, columns)])
-    found = [markdown(["group", "less uniform", "searches", "proxy", "larger model"], rows)]
+    found = [markdown(["group", "minus uniform", "searches", "proxy", "larger model"], rows)]
     if "ranks" in searches[0]:
         ranked = [[name, f"{value:.3f}"] for name, value in searches[0]["ranks"].items()]
         found.append(markdown(["ranks of the larger model's losses", "Spearman"], ranked))
