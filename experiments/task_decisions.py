@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,25 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 from common import FRESH_SEED, leave, markdown, rounded, run_main, table_run, with_error
-from log_linear import fit_log_linear
-from response_ranks import KNOWN, Known, Measured, read_known, read_search
+from response_ranks import KNOWN, Measured, read_known, read_search
+from task_rivals import MERGED, METHODS, fitted, merged_losses, rivals
 
-from bydore_pyro import (
-    answer,
-    core,
-    data,
-    files,
-    measure,
-    methods,
-    mixture,
-    search,
-    setup,
-    tables,
-    trials,
-)
-from bydore_pyro import fit as fits
+from bydore_pyro import answer, core, files, measure, mixture, search, setup, trials
 from bydore_pyro.command_line import Checked, option
-from bydore_pyro.methods import Trees, fit_trees, simulated_optimum
 from bydore_pyro.proxy import Cost
 
 ABOUT = """For groups of targets of finished searches that measured branches, train the mixtures of
@@ -39,14 +25,11 @@ judge them on other documents of the targets; compare what was predicted of them
 lose. Rivals are other methods on the same text and, with a table of trained mixtures, the best of
 its runs, merged branches, and regressions on some runs."""
 
-MERGED = "merged branches"
-OF_MERGED = 32  # sequences of each target on which merged models are read
 UNIFORM, NATURAL = "uniform", "natural"
 LAW = "law"
 FORECAST = (LAW, "composition", "gradients")  # ways whose losses are predicted
+TRIALS = "trials"
 WITHOUT_TARGET = ("doremi",)  # among the methods
-LINEAR = "algorithm1"  # among the methods: the paper's, a search with linear evidence
-METHODS = (*fits.METHODS, LINEAR)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +64,6 @@ class TaskDecisionsConfig(Checked):
         "trained. Default: all.",
         least=0,
     )
-    longer: list[int] = option(
-        [],
-        "Lengths of further models on uniform weights, in lengths of the search, from 2: they say "
-        "how much compute each way saves.",
-    )
     trials: int = option(0, "Trial runs of the way that tries.", least=0, most=4)
     tried: list[str] = option(["all"], "Groups of targets for which it tries.")
     proxies: str | None = option(None, "Folder of finished models. Default: in --out.")
@@ -95,8 +73,6 @@ class TaskDecisionsConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.longer, default=2) < 2:
-            raise ValueError(f"Expected --longer of 2 and more, found {self.longer}")
         for entry in self.methods:
             name, equals, count = entry.partition("=")
             if name not in METHODS or (equals and not count.isdecimal()):
@@ -104,11 +80,15 @@ class TaskDecisionsConfig(Checked):
 
     def takes(self, way: str) -> bool:
         """Returns whether the mixtures of a way are trained."""
-        return not self.ways or way in self.ways
+        return not self.ways or way in (LAW, *self.ways)
+
+    def has_rivals(self, number: int) -> bool:
+        """Returns whether a search has rivals beside it, by its place."""
+        return self.rivals is None or number < self.rivals
 
     def methods_of(self, number: int) -> list[str]:
         """Returns the other methods that a search has beside it, by its place."""
-        if self.rivals is not None and number >= self.rivals:
+        if not self.has_rivals(number):
             return []
         pairs = (entry.partition("=") for entry in self.methods)
         return [name for name, _, count in pairs if not count or number < int(count)]
@@ -136,30 +116,6 @@ def shown(run: Measured, targets: setup.Targets) -> dict[str, Any]:
         "domains": {name: (row / size).tolist() for name, row in rows.items()},
         "targets": {name: (row / size).tolist() for name, row in of_targets.items()},
     }
-
-
-def merged_losses(run: Measured, mixtures: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the losses on each target of models that are merged of the branches ``(N,)``: where
-    they began, and their changes by the weights of their domains ``(N, K)``."""
-    model, domains = run.sketch.model, run.domains
-    measure.set_parameters(model, run.kept[-1])
-    theta, found = model.parameters, dict[str, list[float]]()
-    places = [[domains.names.index(name) for name in one.domains] for one in run.branches]
-    for row in mixtures:
-        merged = {
-            name: value
-            + sum(
-                row[place].sum() * one.change[name].to(value)
-                for place, one in zip(places, run.branches, strict=True)
-            )
-            for name, value in theta.items()
-        }
-        for name, text in domains.targets.items():
-            tokens = text.tokens[:OF_MERGED]
-            weights = None if text.weights is None else text.weights[:OF_MERGED]
-            some = data.Sequences(tokens, text.documents[:OF_MERGED], weights)
-            found.setdefault(name, []).append(float(measure.losses_of(model, some, merged).mean()))
-    return {name: np.array(losses) for name, losses in found.items()}
 
 
 @dataclass(frozen=True)
@@ -191,74 +147,55 @@ def proposed(
         "composition": targets.drawn.weights.mean(0),
         "gradients": gradients.weights.mean(0),
     }
-    if config.trials and tries and config.takes("trials"):
+    if config.trials and tries and config.takes(TRIALS):
         tried = replace(run.options.search, trials=config.trials)
         plan = search.trial_plan(replace(run.options, search=tried), domains, proxies / "trials")
         # Else none are run: the law decides for tasks whose responses were measured.
         uncovered = replace(targets.found, left_out=None, of_gradients=1.0)
         asked = replace(targets, found=uncovered)
         one, _ = search.answered(question, asked, run.readings, plan, Cost(), seed=seed)
-        found["trials"] = setup.weights_in(one.mixture, domains)
-    taken = {w: weights.numpy() for w, weights in found.items() if w == LAW or config.takes(w)}
+        found[TRIALS] = setup.weights_in(one.mixture, domains)
+    taken = {way: weights.numpy() for way, weights in found.items() if config.takes(way)}
     return Proposed(taken, forecast)
 
 
-def rivals(
-    known: Known,
-    names: Sequence[str],
-    merged: Mapping[str, np.ndarray],
-    runs: Sequence[int],
-    seed: int,
-) -> dict[str, np.ndarray]:
-    """Returns what others propose for some targets: the best of the known mixtures, of merged
-    models if they were read, and of regressions on some known runs."""
-    truth, order = known.mean(names), np.random.default_rng(seed).permutation(len(known.weights))
-    count, even = known.weights.shape[1], np.full(known.weights.shape[1], 1.0)
-    found = {
-        f"best of {number} runs": known.weights[order[:number]][truth[order[:number]].argmin()]
-        for number in (len(truth), *runs)
-    }
-    if merged:
-        found[MERGED] = known.weights[np.mean([merged[name] for name in names], 0).argmin()]
-    for number in runs:
-        some = order[:number]
-        weights, losses = known.weights[some], truth[some]
-        process = tables.likeliest_process(weights, losses)
-        if process is not None:
-            found[f"process on {number} runs"] = simulated_optimum(process.predict, even)
-        law = fit_log_linear(weights, losses)
-        found[f"olmix's law on {number} runs"] = simulated_optimum(law.predict, even)
-        if number >= count:
-            trees = fit_trees(weights, losses[:, None])
-            found[f"RegMix on {number} runs"] = simulated_optimum(partial(_mean_loss, trees), even)
+def others_of(
+    run: Measured,
+    number: int,
+    groups: Mapping[str, Sequence[str]],
+    config: TaskDecisionsConfig,
+    folder: files.RunFolder,
+    cost: Cost,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Returns the mixtures of rivals beside a search, by group and way.
+
+    Raises:
+        ValueError: When a way is asked for that there is not; the first search says so.
+    """
+    seed, offered = run.options.run.seed, {*FORECAST, TRIALS}
+    found: dict[str, dict[str, np.ndarray]] = {group: {} for group in groups}
+    if config.has_rivals(number) and config.known is not None:
+        known = read_known(Path(config.known), run.domains.names)
+        merged: Mapping[str, np.ndarray] = {}
+        if config.takes(MERGED):
+            compute = partial(merged_losses, run, known.weights)
+            with cost.part("merged"):
+                merged = folder.kept(f"merged-{seed}").get_or(compute)
+        for group, of in groups.items():
+            given = rivals(known, of, merged, config.runs, config.seed + seed)
+            found[group] |= {way: own for way, own in given.items() if config.takes(way)}
+            offered |= {*given, MERGED}
+    if number == 0 and (unknown := {*config.ways} - offered):
+        raise ValueError(f"Expected --ways of {sorted(offered)}, found {sorted(unknown)}")
+    with cost.part("methods"):
+        for method, (group, of) in itertools.product(config.methods_of(number), groups.items()):
+            place = f"methods-{seed}"
+            which = "any" if method in WITHOUT_TARGET else group.replace(" ", "-")
+            label = f"{method}-{which}"
+            fit = partial(fitted, run, of, method, config.budget, folder.path / place, label)
+            own = folder.kept(f"{place}/{label}").get_or(fit)
+            found[group][method] = np.array([own[name] for name in run.domains.names])
     return found
-
-
-def _mean_loss(trees: Trees, mixtures: np.ndarray) -> np.ndarray:
-    return trees.predict(mixtures)[:, 0]
-
-
-def fitted(
-    run: Measured, names: Sequence[str], method: str, budget: float, folder: Path, label: str
-) -> dict[str, float]:
-    """Returns the mixture that another method finds for some targets, within the budget. Its
-    proxies are read on all targets, so that those of one group serve the next."""
-    own = {part.name: getattr(run.options, part.name) for part in fields(setup.Options)}
-    if method == LINEAR:
-        own["run"] = replace(own["run"], evidence="linear")
-    options = fits.MethodOptions(
-        **own,
-        budget=fits.BudgetConfig(budget=budget),
-        fixed=methods.FixedConfig(),
-        regmix=methods.RegMixConfig(),
-        design=methods.DOptimalConfig(),
-        mde=methods.MDEConfig(),
-    )
-    whole = fits.problem_of(options, run.domains, folder / "proxies")
-    target = run.of(names).validation_shares
-    problem = replace(whole, target=target, held_out=whole.evaluated)
-    name = "bydore" if method == LINEAR else method
-    return fits.fit(name, problem, options, folder / f"{label}-search").mixture.as_dict()
 
 
 def groups_in(path: str | None, run: Measured) -> dict[str, list[str]]:
@@ -318,7 +255,7 @@ def compared(
             way: float(np.mean([change(label, n) for n in members]))
             for way, label in labels.items()
         }
-        for way in (*filter(labels.__contains__, FORECAST), NATURAL):
+        for way in [way for way in (*FORECAST, NATURAL) if way in labels]:
             pair = [torch.from_numpy(mixtures[n]).double() for n in (labels[way], UNIFORM)]
             told = found[group].forecast.difference(*pair)
             measured = {name: change(labels[way], name) for name in members}
@@ -333,43 +270,6 @@ def compared(
                     }
                 )
     return means, rows
-
-
-def saved(loss: float, lengths: Sequence[float], uniform: Sequence[float]) -> float:
-    """Returns how many times as long as the shortest a model trains on uniform weights for a loss:
-    by straight lines in the logarithm of the length. Less than one for a loss above all; the
-    longest length says that or more.
-
-    Args:
-        loss: Of a mixture, after the shortest.
-        lengths: From the shortest on.
-        uniform: Losses of uniform weights after each, falling.
-    """
-    logs = np.log(lengths) - np.log(lengths[0])
-    if loss > uniform[0]:
-        return float(np.exp(logs[1] * (uniform[0] - loss) / (uniform[0] - uniform[1])))
-    return float(np.exp(np.interp(-loss, -np.array(uniform), logs)))
-
-
-def saved_compute(
-    means: Mapping[str, Mapping[str, float]],
-    groups: Mapping[str, Sequence[str]],
-    losses: Mapping[int, Mapping[str, float]],
-) -> dict[str, dict[str, float]]:
-    """Returns what each way saves of each group, see `saved`.
-
-    Args:
-        means: By how much each way changes the mean of each group from uniform weights.
-        groups: Their targets.
-        losses: Of models on uniform weights on all targets, by length, from 1.
-    """
-    found: dict[str, dict[str, float]] = {}
-    for group, ways in means.items():
-        curve = [float(np.mean([of[name] for name in groups[group]])) for of in losses.values()]
-        found[group] = {
-            way: saved(curve[0] + change, [*losses], curve) for way, change in ways.items()
-        }
-    return found
 
 
 def held(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -393,7 +293,7 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
     searches: list[dict[str, Any]] = []
     problem = None
     for number, path in enumerate(config.search):
-        run, beside = read_search(Path(path)), config.rivals is None or number < config.rivals
+        run, beside = read_search(Path(path)), config.has_rivals(number)
         seed = run.options.run.seed
         groups = groups_in(config.groups, run)
         problem = problem or judged(run, config.judge, config.seed, proxies)
@@ -404,46 +304,18 @@ def task_decisions(options: TaskDecisionsOptions, resume: Path | None) -> None:
             }
             of_search = shown(run, run.targets(run.domains))
         mixtures = {n: setup.weights_of(n, run.domains).numpy() for n in (UNIFORM, NATURAL)}
-        others: dict[str, dict[str, np.ndarray]] = {group: {} for group in groups}
-        offered = {*FORECAST, "trials"}
-        if beside and config.known is not None:
-            known = read_known(Path(config.known), run.domains.names)
-            merged: Mapping[str, np.ndarray] = {}
-            if config.takes(MERGED):
-                compute = partial(merged_losses, run, known.weights)
-                with cost.part("merged"):
-                    merged = folder.kept(f"merged-{seed}").get_or(compute)
-            for group, of in groups.items():
-                given = rivals(known, of, merged, config.runs, config.seed + seed)
-                others[group] |= {way: own for way, own in given.items() if config.takes(way)}
-                offered |= {*given, MERGED}
-        if number == 0 and (unknown := {*config.ways} - offered):
-            raise ValueError(f"Expected --ways of {sorted(offered)}, found {sorted(unknown)}")
-        with cost.part("methods"):
-            for method, (group, of) in itertools.product(config.methods_of(number), groups.items()):
-                place = f"methods-{seed}"
-                which = "any" if method in WITHOUT_TARGET else group.replace(" ", "-")
-                label = f"{method}-{which}"
-                fit = partial(fitted, run, of, method, config.budget, folder.path / place, label)
-                own = folder.kept(f"{place}/{label}").get_or(fit)
-                others[group][method] = np.array([own[name] for name in run.domains.names])
+        others = others_of(run, number, groups, config, folder, cost)
         for group, one in found.items():
             for way, shares in (*one.weights.items(), *others[group].items()):
                 mixtures[f"{way}, {group}"] = shares
         with cost.part("fresh"):
             losses = trained(problem, mixtures, FRESH_SEED + seed)
-            uniform = {1: losses[UNIFORM]}
-            for times in sorted(config.longer):
-                longer = replace(problem, steps=times * problem.steps)
-                alone = trained(longer, {UNIFORM: mixtures[UNIFORM]}, FRESH_SEED + seed)
-                uniform[times] = alone[UNIFORM]
         means, rows = compared(found, groups, mixtures, losses)
-        savings = saved_compute(means, groups, uniform) if config.longer else {}
         weights = {n: mixture.by_name(problem.names, w) for n, w in mixtures.items()}
         searches.append(
             {
                 **{"search": path, "responses": of_search, "weights": weights},
-                **{"means": means, "rows": rows, "saved": savings},
+                **{"means": means, "rows": rows},
             }
         )
     rows = [row for one in searches for row in one["rows"]]
@@ -478,12 +350,6 @@ def table_of(content: Mapping[str, Any]) -> str:
     found.append(markdown(["minus uniform", "searches", *groups], rows))
     head = [f"{ways[0]} minus", "searches", *groups, "better by 2 errors", "worse"]
     found.append(markdown(head, against[1:]))
-    if searches[0]["saved"]:
-        rows = []
-        for way in ways:
-            each = [[s["saved"][g][way] for s in searches if way in s["saved"][g]] for g in groups]
-            rows.append([way, str(max(map(len, each))), *map(_text, each)])
-        found.append(markdown(["times as long on uniform", "searches", *groups], rows))
     rows = []
     for way, one in content["held"].items():
         numbers = (f"{one[n]:+.3f}" for n in ("slope", "bias", "error", "width"))

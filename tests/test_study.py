@@ -14,6 +14,7 @@ import arviz
 import numpy as np
 import pytest
 from processes import Run, forked, write_program
+from study import OF_TASKS, StudyConfig, arguments_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,6 +86,19 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
         resumed = json.loads((figures / "results" / "scheduling.json").read_text())
         # The source may have been committed between the two.
         assert {**resumed, "commit": ""} == {**kept, "commit": ""}
+
+
+def test_decisions_on_tasks_get_what_searches_left(tmp_path: Path) -> None:
+    for name in ("judge/sums.jsonl", "judge/code.jsonl", "seed-0/config.json"):
+        (tmp_path / OF_TASKS[0] / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / OF_TASKS[0] / name).touch()
+    config = StudyConfig(tasks="T", groups="G", known="K")
+    found = " ".join(arguments_of(OF_TASKS[1], tmp_path, config))
+    here = tmp_path / OF_TASKS[0]
+    judge = f"--judge {here}/judge/code.jsonl {here}/judge/sums.jsonl"
+    assert found == f"{here}/seed-0 {judge} --groups G --known K"
+    with pytest.raises(ValueError, match="Expected --tasks"):
+        StudyConfig(known="K")
 
 
 STUDY = """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from processes import Run
 from quick import PROXY
-from task_decisions import TaskDecisionsConfig, saved, saved_compute
+from task_decisions import TaskDecisionsConfig
 from task_searches import halves, write_halves
 from test_ask import searched
 
@@ -66,7 +66,6 @@ def test_task_decisions_in_smoke_size(
     groups.write_text(json.dumps({"both": ["b", "c"], "one": ["b"]}))
     given = ("--groups", str(groups), "--known", str(known), "--runs", "8", "--smoke")
     more = ("--trials", "1", "--tried", "one", "--methods", "mixmin=1", "--budget", "9")
-    more += ("--longer", "2")
     found = experiment("task_decisions", str(measured), *given, *more)
     (one,) = found["searches"]
     assert {*one["means"]} == {"both", "one"}
@@ -83,10 +82,6 @@ def test_task_decisions_in_smoke_size(
     assert found["held"]["natural"]["share"] == pytest.approx(
         sum(row["low"] <= row["measured"] <= row["high"] for row in rows) / len(rows)
     )
-    compute = one["saved"]["both"]
-    assert compute.keys() == one["means"]["both"].keys()
-    for way, change in one["means"]["both"].items():
-        assert (compute[way] > 1) == (change < 0), "what is better saves compute"
     (tmp_path / "run").rename(tmp_path / "decisions")
     results = str(tmp_path / "decisions" / "results.json")
     given = ("--known", str(known), "--ranked", "3", "--groups", "one", "--times", "2", "--smoke")
@@ -164,24 +159,6 @@ def test_some_ways_alone_are_trained(
     assert done.returncode == 2
     assert "'best of 9 runs'" in done.stderr
     assert "found ['best of 7 runs']" in done.stderr
-
-
-def test_compute_saved_is_read_from_the_losses_of_longer_runs() -> None:
-    lengths, uniform = [1, 2, 4], [3.0, 2.6, 2.4]
-    assert saved(2.6, lengths, uniform) == pytest.approx(2)
-    assert saved(2.8, lengths, uniform) == pytest.approx(2**0.5)
-    assert saved(2.5, lengths, uniform) == pytest.approx(2**1.5)
-    assert saved(3.0, lengths, uniform) == pytest.approx(1)
-    assert saved(3.4, lengths, uniform) == pytest.approx(0.5), "a worse mixture wastes half"
-    assert saved(1.0, lengths, uniform) == pytest.approx(4), "or more"
-    found = saved_compute(
-        {"both": {"law": -0.4}},
-        {"both": ["a", "b"]},
-        {1: {"a": 2.0, "b": 4.0}, 2: {"a": 1.6, "b": 3.6}},
-    )
-    assert found == {"both": {"law": pytest.approx(2)}}
-    with pytest.raises(ValueError, match="2 and more"):
-        TaskDecisionsConfig(search=["a"], longer=[1])
 
 
 def test_a_task_in_two_files_is_refused(tmp_path: Path) -> None:

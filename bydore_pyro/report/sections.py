@@ -189,10 +189,7 @@ def intervals_words(record: RunRecord) -> str | None:
     best = {
         "law": "under the law of losses, which is not known exactly",
         "trials": "by the trial runs, which do not decide it exactly",
-    }.get(
-        record.metrics.outlook.decided,
-        "by gradients and responses, which are known in part",
-    )
+    }.get(record.metrics.outlook.decided, "by what was measured, which is known in part")
     free = "" if mixture.free_weights is None else " without caps"
     if mixture.hdi is not None and (record.by_matching or record.metrics.outlook.expected):
         found.append(

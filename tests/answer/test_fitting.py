@@ -8,20 +8,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from planted_forecasts import (
-    MADE,
-    NAMES,
-    NOISE,
-    UNIFORM,
-    planted_forecast,
-    true_losses,
-    unseen,
-)
+from planted_forecasts import MADE, NAMES, NOISE, UNIFORM, planted_forecast, true_losses, unseen
 
 from bydore_pyro.answer.fitting import SCATTER, Target, forecast_of
-from bydore_pyro.answer.forecast import (
-    Forecast,
-)
+from bydore_pyro.answer.forecast import Forecast
 
 
 def test_a_target_lies_above_what_it_is_made_of_as_the_search_has_read_it() -> None:

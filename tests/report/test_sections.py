@@ -56,7 +56,7 @@ def test_each_interval_of_a_weight_is_explained() -> None:
     alone = intervals_words(record_of(config={"run": {"evidence": "matching"}})) or ""
     assert alone.startswith("The 94 % interval is where the best weight probably lies ")
     assert WITHIN not in alone
-    for decided, word in (("law", "law of losses"), ("trials", "trial runs"), ("match", "gradien")):
+    for decided, word in (("law", "law of"), ("trials", "trial runs"), ("match", "measured")):
         outlook = outlook_of(decided=decided)
         record = record_of(metrics=metrics_of(outlook=outlook))
         assert {"94 % interval", WITHIN} < set(weights_table(record).header)
